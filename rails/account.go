@@ -10,6 +10,7 @@ import (
 
 // ibanLengths contains the length of the account numbers of each country of the IBAN registry (ISO
 // 13616, SWIFT registry release 99 of 2024).
+//
 //go:embed iban_lengths.csv
 var ibanLengths string
 

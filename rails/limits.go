@@ -90,11 +90,16 @@ func (r Rate) validate() []error {
 // Breaker configures when a process stops calling a rail that only fails. Business refusals count
 // as successes: the rail is alive and answers sensibly.
 type Breaker struct {
-	FailureRatio    float64          `json:"failure_ratio"`    // opens at this share of failures, above 0 to 1; default 0.5
-	MinimumRequests int              `json:"minimum_requests"` // answers in the window before the ratio counts; default 10
-	Window          payment.Duration `json:"window"`           // rolling; default 1 min or twice the send budget, whichever is longer
-	OpenFor         payment.Duration `json:"open_for"`         // then probes go; default 15 s
-	HalfOpenMax     int              `json:"half_open_max"`    // probes in all, each of which must succeed; default 1
+	// FailureRatio is the share of failures at which the breaker opens, above 0 to 1; default 0.5.
+	FailureRatio float64 `json:"failure_ratio"`
+	// MinimumRequests is the number of answers in the window before the ratio counts; default 10.
+	MinimumRequests int `json:"minimum_requests"`
+	// Window is rolling; default 1 min or twice the send budget, whichever is longer.
+	Window payment.Duration `json:"window"`
+	// OpenFor is the time until probes are allowed; default 15 s.
+	OpenFor payment.Duration `json:"open_for"`
+	// HalfOpenMax is the number of probes, each of which must succeed; default 1.
+	HalfOpenMax int `json:"half_open_max"`
 }
 
 // breakerBuckets is the number of parts in which the window advances.

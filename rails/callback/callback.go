@@ -1,10 +1,9 @@
-// Package callback reads what a rail reports later: a signed JSON event that
-// says what became of a payment.
+// Package callback reads what a rail reports later: a signed JSON event about what became of a
+// payment.
 //
-// The signature is that of Standard Webhooks: the header webhook-signature
-// holds one or more of "v1," and the base64 of HMAC-SHA256 over
-// id.timestamp.body, from webhook-id and webhook-timestamp. Several secrets may
-// be in force, so that one can be replaced without a gap.
+// The signature is that of Standard Webhooks: the header webhook-signature contains one or more of
+// "v1," and the base64 of HMAC-SHA256 over id.timestamp.body, from webhook-id and
+// webhook-timestamp. Several secrets may be in force, so that one can be replaced without a gap.
 package callback
 
 import (
@@ -27,21 +26,19 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// Config says who signs a rail's callbacks and where in them things are, as
-// dotted paths.
+// Config configures the secrets of a rail's callbacks and the dotted paths of their fields.
 type Config struct {
-	// Secrets sign; each is base64, with or without the prefix whsec_. At most
-	// maxSecrets.
+	// Secrets verify signatures; each is base64, with or without the prefix whsec_. There are at
+	// most maxSecrets.
 	Secrets []secret.Ref `json:"secrets"`
-	Key     string       `json:"key"`    // the rail key that the payment was sent with
-	Status  string       `json:"status"` // the word that says what happened
-	// Statuses gives words their meaning: EXECUTED or REFUSED; IN_PROGRESS or
-	// NOT_FOUND, which are no news; or CODE, where the code's class decides as in
-	// an inquiry. A word that a rail also says where it can't trace the payment,
-	// such as RJCT with AG09, wants CODE: see codes.ReportWords. Other words are no
-	// news, and are answered as taken.
+	Key     string       `json:"key"`    // the rail key of the payment
+	Status  string       `json:"status"` // the status word
+	// Statuses maps words to their meaning: EXECUTED or REFUSED; IN_PROGRESS or NOT_FOUND, which
+	// prove nothing final; or CODE, if the class of the code decides as in an inquiry. A word that
+	// a rail also sends if it can't trace the payment, such as RJCT with AG09, needs CODE: see
+	// codes.ReportWords. Callbacks with other words are acknowledged and prove nothing.
 	Statuses  map[string]payment.Result `json:"statuses"`
-	Reference string                    `json:"reference"` // the rail's own
+	Reference string                    `json:"reference"` // the rail's reference
 	Code      string                    `json:"code"`
 }
 
@@ -50,29 +47,29 @@ const (
 	MaxBody     = 64 << 10 // bytes
 	maxSecrets  = 4
 	maxEventID  = 200
-	maxSkew     = 5 * time.Minute // between the timestamp and our clock, either way
+	maxSkew     = 5 * time.Minute // between the timestamp and our clock, in either direction
 	maxSignings = 10              // signatures in one header
 )
 
-// What Read refuses with.
+// Errors of Read.
 var (
-	// ErrUnsigned: no sender that knows a secret has signed this now.
+	// ErrUnsigned means that no sender with a secret has signed the callback within maxSkew.
 	ErrUnsigned = errors.New("the signature is missing or wrong")
-	// ErrUnreadable: it is signed and can't be read as a callback of this rail.
+	// ErrUnreadable means that the callback is signed but is not one of this rail.
 	ErrUnreadable = errors.New("the callback can't be read")
 )
 
-// Event is a callback that was signed and read.
+// Event is a verified and parsed callback.
 type Event struct {
-	ID        string         // of the event; the same when the rail sends it again
-	RailKey   payment.ID     // that the payment was sent with
-	Result    payment.Result // EXECUTED, REFUSED, or empty: no news
-	Doubt     string         // why a word that promised news is none; empty otherwise
+	ID        string         // of the event; the same when the rail repeats it
+	RailKey   payment.ID     // of the payment
+	Result    payment.Result // EXECUTED, REFUSED, or empty: it proves nothing final
+	Doubt     string         // why a word with a meaning proves nothing; empty otherwise
 	Reference string
 	Code      string
 }
 
-// Validate lists every fault, each with its field first.
+// Validate returns all faults in one error, each with its field first.
 func (c Config) Validate() error {
 	var all []error
 	if n := len(c.Secrets); n < 1 || n > maxSecrets {
@@ -87,7 +84,7 @@ func (c Config) Validate() error {
 		all = append(all, errors.New("key is missing: without it a callback names no payment"))
 	}
 	if c.Status == "" || len(c.Statuses) == 0 {
-		all = append(all, errors.New("status and statuses are needed to know what a callback says"))
+		all = append(all, errors.New("status and statuses are needed to interpret a callback"))
 	}
 	proofs := []payment.Result{
 		payment.ResultExecuted, payment.ResultRefused, payment.ResultInProgress,
@@ -112,8 +109,8 @@ type Reader struct {
 	now    func() time.Time
 }
 
-// Open looks up the secrets. Table classes the rail's codes. Now is the clock
-// that timestamps are compared with.
+// Open resolves the secrets. The table classifies the rail's codes; timestamps are compared with
+// now.
 func Open(config Config, table *codes.Table, getenv func(string) string, now func() time.Time) (*Reader, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -133,7 +130,7 @@ func Open(config Config, table *codes.Table, getenv func(string) string, now fun
 	return r, nil
 }
 
-// Read checks the signature first and trusts nothing before it.
+// Read verifies the signature first, and trusts nothing before that.
 func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 	id, err := r.verify(header, body)
 	if err != nil {
@@ -156,27 +153,27 @@ func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 		return Event{}, fmt.Errorf("%w: no text at %s", ErrUnreadable, r.config.Status)
 	}
 	event := Event{ID: id, RailKey: railKey}
-	// What is not in its place, or not plain, proves nothing and is left out.
+	// A reference or code that is missing or not plain proves nothing and is left out.
 	if reference, ok := doc.Text(r.config.Reference); ok && r.config.Reference != "" {
 		event.Reference = rails.CleanReference(reference)
 	}
 	if code, ok := doc.Text(r.config.Code); ok && r.config.Code != "" && rails.PlainCode(code) {
 		event.Code = code
 	}
-	event.Result, event.Doubt = r.news(status, event.Code)
+	event.Result, event.Doubt = r.evidence(status, event.Code)
 	return event, nil
 }
 
-// news is what a status word and a code prove for good. What a rail has not
-// found, or still works on, is for an inquiry to find out: a callback of it may
-// be older than the send that it seems to speak of.
-func (r *Reader) news(word, code string) (payment.Result, string) {
+// evidence returns what a status word and a code prove for good. "Not found" and "in progress" are
+// left to an inquiry: the callback may be older than the send that it seems to be about.
+func (r *Reader) evidence(word, code string) (payment.Result, string) {
 	if _, known := r.config.Statuses[word]; !known {
 		return "", ""
 	}
 	report := codes.ReportWords{Words: r.config.Statuses, Table: r.table}.Read(word, code)
-	if entry, listed := r.table.Find(code); listed && entry.Class == codes.Business && r.config.Statuses[word] == codes.ReportedByCode {
-		// It is of one send, which the profile may have sent again.
+	byCode := r.config.Statuses[word] == codes.ReportedByCode
+	if entry, listed := r.table.Find(code); listed && byCode && entry.Class == codes.Business {
+		// The code is about one send, which the profile may have repeated.
 		return "", "a refusal for lack of funds, a limit or the hour, of one send"
 	}
 	switch report.Result {
@@ -199,7 +196,7 @@ func (r *Reader) verify(header http.Header, body []byte) (string, error) {
 		return "", ErrUnsigned
 	}
 	if skew := r.now().Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
-		return "", fmt.Errorf("%w: it was signed %s ago by its own word", ErrUnsigned, skew.Round(time.Second))
+		return "", fmt.Errorf("%w: by its timestamp it was signed %s ago", ErrUnsigned, skew.Round(time.Second))
 	}
 	signatures := strings.Fields(header.Get("webhook-signature"))
 	for _, each := range signatures[:min(len(signatures), maxSignings)] {

@@ -1,27 +1,27 @@
-// Package codes holds what rails' answer codes mean for money: explicit tables,
-// one readable file each, and the pure rule that turns a code into a result.
+// Package codes defines what the answer codes of rails mean for money: explicit tables, one
+// readable file each, and the pure rule that turns a code into a result.
 //
-// A code is never matched by substring or by guess. One that no table lists
-// proves nothing: UNKNOWN for a send, UNAVAILABLE for an inquiry.
+// A code is never matched by substring or by guess. A code that no table lists proves nothing:
+// UNKNOWN for a send, UNAVAILABLE for an inquiry.
 package codes
 
 import "github.com/railhead-pay/railhead/payment"
 
-// Class is what a code means, whatever it was the answer to.
+// Class is the meaning of a code, whatever it answers.
 type Class string
 
-// The classes. Those of a single letter are the ones bankers' retry tables use.
+// The classes. The single letters are those of the retry tables that banks use.
 const (
-	Executed    Class = "OK" // the rail took responsibility: executed, as far as it is concerned
-	InProgress  Class = "P"  // taken, the final word is to come
+	Executed    Class = "OK" // the rail took responsibility: executed, as far as the rail is concerned
+	InProgress  Class = "P"  // accepted; the final answer is to come
 	Terminal    Class = "T"  // not executed and never will be
-	FirstOnly   Class = "T1" // terminal on the first send; on a later one it may speak of the repetition
+	FirstOnly   Class = "T1" // terminal on the first send; on a later one it may be about the repetition
 	Refused     Class = "R"  // not executed, may be tried again
 	Business    Class = "B"  // not executed for lack of funds, a limit or the hour
-	Later       Class = "L"  // not looked at, because the rail is busy, and nothing of it is kept
-	Duplicate   Class = "D"  // seen before, so by our own key: says nothing of the send that was seen
+	Later       Class = "L"  // not processed because the rail is busy, and not stored
+	Duplicate   Class = "D"  // a repetition of our own key: proves nothing about the earlier send
 	HoldRail    Class = "H"  // our credentials, route or format are not accepted
-	NotReceived Class = "N"  // the rail knows of no such payment
+	NotReceived Class = "N"  // the rail has no such payment
 	Unclear     Class = "U"  // listed, and known to prove nothing
 )
 
@@ -33,21 +33,20 @@ func Classes() []Class {
 	}
 }
 
-// Context is what a code was the answer to.
+// Context describes what a code answers.
 type Context struct {
-	// Inquiry is set for the answer to an inquiry, else it is to a send.
+	// Inquiry is set for the answer to an inquiry; otherwise it is the answer to a send.
 	Inquiry bool
-	// SendNo counts the sends that may have reached the rail, from 1, the one
-	// answered included. Anything below 1 is a later send: the careful reading.
+	// SendNo counts the sends that may have reached the rail, from 1, including the one answered. A
+	// number below 1 counts as a later send, which is the careful reading.
 	SendNo int
-	// Acceptance is the rail's. A FINAL rail may not answer "in progress" to a send:
-	// the word would end the instruction. Where acceptance is BY_ANSWER, "executed" is
-	// told from it.
+	// Acceptance is that of the rail's profile. A FINAL rail may not answer "in progress" to a
+	// send, because the answer would end the instruction. With BY_ANSWER, "executed" differs from
+	// "accepted".
 	Acceptance payment.Acceptance
 }
 
-// Result is what a code of this class proves in this context. A class that it
-// does not know proves nothing.
+// Result returns what a code of this class proves in this context. An unknown class proves nothing.
 func (c Class) Result(ctx Context) payment.Result {
 	if ctx.Inquiry {
 		return c.inquiryResult()
@@ -71,8 +70,8 @@ func (c Class) Result(ctx Context) payment.Result {
 		}
 		return payment.ResultUnknown
 	case Duplicate:
-		// No other payment has this rail key, and what counts as the first send may be
-		// a repetition: of a request that a proxy sent twice, or of a forgotten send.
+		// No other payment has this rail key, and what counts as the first send may be a
+		// repetition: of a request that a proxy sent twice, or of a forgotten send.
 		return payment.ResultUnknown
 	case Refused:
 		return payment.ResultRefusedTransient
@@ -87,14 +86,13 @@ func (c Class) Result(ctx Context) payment.Result {
 	}
 }
 
-// MaySaySeen reports whether an answer of this class to send number sendNo may mean
-// that the rail knows the key already. A duplicate always does: the key is ours alone.
+// MaySaySeen reports whether an answer of this class to send number sendNo may mean that the rail
+// already has the key. A duplicate always does, since no other sender uses the key.
 func (c Class) MaySaySeen(sendNo int) bool { return c == Duplicate || c == FirstOnly && sendNo != 1 }
 
-// inquiryResult takes a code as evidence only where it can't be about the
-// inquiry itself: "try again later", "duplicate", "your credentials are
-// wrong" and "this message is malformed or not allowed" (T1) say nothing of the
-// payment that was asked for.
+// inquiryResult takes a code as evidence only if it can't be about the inquiry itself: "try again
+// later", "duplicate", "your credentials are wrong" and "this message is malformed or not allowed"
+// (T1) prove nothing about the payment.
 func (c Class) inquiryResult() payment.Result {
 	switch c {
 	case Executed:

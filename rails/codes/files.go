@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// The tables are text files so that a person who classes codes needs no Go.
-// Each line is one of
+// The tables are text files, so that classifying codes requires no Go. Each line is one of
 //
-//	table NAME             how profiles name it
-//	base NAME              begins with the lines of that table; own lines replace single ones
-//	edition TEXT           changes with any class; with a base, that of the base is added
-//	about payment|call     whether the codes speak of the payment or of the call
+//	table NAME             the name by which profiles refer to the table
+//	base NAME              starts from the lines of that table; own lines replace single ones
+//	edition TEXT           changes with any class; with a base, the base's is appended
+//	about payment|call     whether the codes are about the payment or about the call
 //	family hundreds        unmapped xx40 to xx99 count as xx00 (FSPIOP)
-//	source KEY TEXT        where the codes that carry the key are defined
+//	source KEY TEXT        where the codes that refer to the key are defined
 //	CODE CLASS KEY MEANING
 //
-// A table with a base has its about and family too, and none of its own. Empty lines and lines that start with # are for people.
+// A table with a base takes over its about and family, and has none of its own. Empty lines and
+// lines that start with # are comments.
 //
 //go:embed tables/*.txt
 var files embed.FS
@@ -33,7 +33,7 @@ const (
 	maxTable = 2000
 )
 
-// ErrNoTable is what Named wraps for a name that no table has.
+// ErrNoTable is wrapped by the error of Named for an unknown name.
 var ErrNoTable = errors.New("no such code table")
 
 var tables = sync.OnceValues(func() (map[string]*Table, error) {
@@ -52,7 +52,7 @@ var tables = sync.OnceValues(func() (map[string]*Table, error) {
 	return Parse(texts...)
 })
 
-// Named finds a built-in table: one of Names.
+// Named returns a built-in table: one of Names.
 func Named(name string) (*Table, error) {
 	all, err := tables()
 	if err != nil {
@@ -65,7 +65,7 @@ func Named(name string) (*Table, error) {
 	return table, nil
 }
 
-// Names lists the built-in tables.
+// Names returns the names of the built-in tables.
 func Names() []string {
 	all, _ := tables()
 	names := make([]string, 0, len(all))
@@ -76,8 +76,8 @@ func Names() []string {
 	return names
 }
 
-// Parse reads tables in the form above, by their names, and returns every fault
-// at once, each with its table and line. A base is one of the same texts.
+// Parse reads tables in the form above and returns them by name, or all faults in one error, each
+// with its table and line. A base must be one of the same texts.
 func Parse(texts ...string) (map[string]*Table, error) {
 	parsed := make(map[string]*parser)
 	var faults []error
@@ -97,7 +97,7 @@ func Parse(texts ...string) (map[string]*Table, error) {
 	}
 	all := make(map[string]*Table)
 	for _, name := range slices.Sorted(maps.Keys(parsed)) {
-		if err := settle(name, parsed, all, nil); err != nil {
+		if err := resolve(name, parsed, all, nil); err != nil {
 			faults = append(faults, fmt.Errorf("code table %s: %w", name, err))
 		}
 	}
@@ -107,7 +107,7 @@ func Parse(texts ...string) (map[string]*Table, error) {
 	return all, nil
 }
 
-// parse reads the lines of one table, and leaves its base alone.
+// parse reads the lines of one table, without its base.
 func parse(text string) *parser {
 	p := &parser{table: &Table{entries: map[string]Entry{}}, sources: map[string]string{}}
 	scanner := bufio.NewScanner(strings.NewReader(text))
@@ -130,9 +130,9 @@ func parse(text string) *parser {
 	return p
 }
 
-// settle completes a table by its base, which it settles first. Path names the
-// tables that led here, each based on the next.
-func settle(name string, parsed map[string]*parser, all map[string]*Table, path []string) error {
+// resolve completes a table by its base, which it resolves first. The path lists the tables that
+// led here, each based on the next.
+func resolve(name string, parsed map[string]*parser, all map[string]*Table, path []string) error {
 	if all[name] != nil {
 		return nil
 	}
@@ -147,7 +147,7 @@ func settle(name string, parsed map[string]*parser, all map[string]*Table, path 
 	if parsed[p.base] == nil {
 		return fmt.Errorf("base is %q, there are %v", p.base, slices.Sorted(maps.Keys(parsed)))
 	}
-	if err := settle(p.base, parsed, all, path); err != nil {
+	if err := resolve(p.base, parsed, all, path); err != nil {
 		return err
 	}
 	base, table := all[p.base], *p.table
@@ -162,7 +162,7 @@ func settle(name string, parsed map[string]*parser, all map[string]*Table, path 
 
 type parser struct {
 	table   *Table
-	sources map[string]string // key to text
+	sources map[string]string // texts by key
 	base    string
 	about   bool
 	line    int
@@ -221,9 +221,8 @@ func (p *parser) entry(fields []string) {
 	p.table.entries[code] = Entry{Code: code, Class: class, Source: source, Meaning: strings.Join(fields[3:], " ")}
 }
 
-// hundreds is FSPIOP's rule for codes that a client does not know: xx40 to xx99
-// are free for schemes to use and count as the family's generic xx00.
-// API Definition v1.1, section 7.6.
+// hundreds implements FSPIOP's rule for unknown codes: xx40 to xx99 are free for schemes to use and
+// count as the family's generic xx00 (API Definition v1.1, section 7.6).
 func hundreds(code string) string {
 	if len(code) != 4 || code[2] < '4' || code[2] > '9' || strings.ContainsFunc(code, notDigit) {
 		return ""

@@ -20,32 +20,32 @@ type Entry struct {
 	Meaning string
 }
 
-// Table gives every code that it lists one class. It is immutable.
+// Table assigns a class to each code that it lists. It is immutable.
 type Table struct {
 	name    string
 	edition string
-	// ofCall is set where the codes describe the call and not the payment, as
-	// HTTP's do: they prove nothing in answer to an inquiry.
+	// ofCall is set if the codes describe the call and not the payment, as those of HTTP do. They
+	// prove nothing in answer to an inquiry.
 	ofCall bool
-	// family names the entry that stands for an unmapped code; nil: none does.
+	// family returns the code whose entry stands for an unmapped code; nil: there are no families.
 	family  func(code string) string
 	entries map[string]Entry
 	sources []string // in the order of the file
 }
 
-// profileSource marks an entry whose class a rail's profile gave.
+// profileSource is the source of an entry whose class is from a rail's profile.
 const profileSource = "profile"
 
-// Name is how profiles name the table.
+// Name returns the name by which profiles refer to the table.
 func (t *Table) Name() string { return t.name }
 
-// Edition names the content of the table; it changes with any class.
+// Edition returns the edition of the table, which changes with any class.
 func (t *Table) Edition() string { return t.edition }
 
-// String is the table and its edition, as stored with every outcome.
+// String returns the name and the edition, as stored with every outcome.
 func (t *Table) String() string { return t.name + "@" + t.edition }
 
-// Find gives the entry for a code, that of its family included.
+// Find returns the entry of a code, or that of its family.
 func (t *Table) Find(code string) (Entry, bool) {
 	if entry, ok := t.entries[code]; ok {
 		return entry, true
@@ -58,8 +58,8 @@ func (t *Table) Find(code string) (Entry, bool) {
 	return entry, ok
 }
 
-// Classify says what a code proves, and whether the table lists it. An unmapped
-// code proves nothing.
+// Classify returns what a code proves, and whether the table lists it. An unmapped code proves
+// nothing.
 func (t *Table) Classify(code string, ctx Context) (result payment.Result, listed bool) {
 	entry, listed := t.Find(code)
 	if !listed {
@@ -71,8 +71,8 @@ func (t *Table) Classify(code string, ctx Context) (result payment.Result, liste
 	return entry.Class.Result(ctx), listed
 }
 
-// Origin is what is stored as the table that gave a code its class: the table
-// and its edition, or the word profile.
+// Origin returns what is stored as the table that classified a code: the table and its edition, or
+// the word profile.
 func (t *Table) Origin(code string) string {
 	if entry, ok := t.Find(code); ok && entry.Source == profileSource {
 		return profileSource
@@ -80,8 +80,8 @@ func (t *Table) Origin(code string) string {
 	return t.String()
 }
 
-// With is the table with the classes that a rail's profile gives to single
-// codes, listed before or not. It returns every fault at once.
+// With returns the table with the classes that a rail's profile assigns to single codes, whether
+// the table lists them or not. It returns all faults in one error.
 func (t *Table) With(overrides map[string]Class) (*Table, error) {
 	var faults []error
 	changed := *t
@@ -103,7 +103,7 @@ func (t *Table) With(overrides map[string]Class) (*Table, error) {
 	return &changed, errors.Join(faults...)
 }
 
-// All gives the entries in the order of their codes.
+// All returns the entries in the order of their codes.
 func (t *Table) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for _, code := range slices.Sorted(maps.Keys(t.entries)) {
@@ -114,9 +114,9 @@ func (t *Table) All() iter.Seq[Entry] {
 	}
 }
 
-// Write prints the table for people: its edition, its sources, and each code
-// with its class and what it proves in answer to a first and a later send and
-// to an inquiry, on a rail of this acceptance.
+// Write prints the table for operators: its edition, its sources, and each code with its class and
+// what it proves in answer to a first send, a later send and an inquiry, on a rail of this
+// acceptance.
 func (t *Table) Write(w io.Writer, acceptance payment.Acceptance) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "table %s, edition %s, acceptance %s\n", t.name, t.edition, acceptance)

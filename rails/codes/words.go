@@ -2,44 +2,42 @@ package codes
 
 import "github.com/railhead-pay/railhead/payment"
 
-// What a rail's statuses may give a word instead of a class: the class of the code
-// that comes with it.
+// The values that a rail's statuses may give to a word instead of a class: the class of the code
+// that comes with the word.
 const (
-	// ByCode leaves everything to the code. Without one, or with one that no table
-	// lists, nothing is proven.
+	// ByCode lets the code decide. Without a code, or with one that no table lists, nothing is
+	// proven.
 	ByCode Class = "CODE"
-	// ByCodeOrFirst is for a word that refuses by itself, as RJCT does: a code that
-	// the table lists decides, and without one, or with an unmapped one, the word
-	// counts as T1. A listed U stays U: some rails give such a code for silence. A
-	// code that accepts contradicts the word, and both prove nothing.
+	// ByCodeOrFirst is for a word that refuses by itself, as RJCT does. A code that the table lists
+	// decides; without one, or with an unmapped one, the word counts as T1. A listed U remains U:
+	// some rails send such a code when they get no answer. A code that accepts contradicts the
+	// word, and the two prove nothing.
 	ByCodeOrFirst Class = "CODE_OR_T1"
 )
 
-// ReportedByCode is ByCode where statuses give results: to words of an inquiry
-// or of a callback.
+// ReportedByCode is ByCode for the words of an inquiry or a callback, whose statuses are results.
 const ReportedByCode = payment.Result(ByCode)
 
-// SendWords reads what an answer to a send says by a status word and a code.
+// SendWords interprets the status word and the code of an answer to a send.
 type SendWords struct {
-	// Words are the rail's own, with a class each, ByCode or ByCodeOrFirst. Other
-	// words are looked up in Table; one that is T1 there is read by ByCodeOrFirst.
+	// Words maps the rail's own words to a class, ByCode or ByCodeOrFirst. Other words are looked
+	// up in Table; one that is T1 there is read by ByCodeOrFirst.
 	Words map[string]Class
 	Table *Table
 }
 
-// Said is what a word and a code say together.
+// Said is the combined meaning of a word and a code.
 type Said struct {
-	Class Class // empty: they don't say what happened
-	// Code is the code, or else a word that is in no table; empty: there is neither.
+	Class Class // empty: they leave the result open
+	// Code is the code or, without one, a word that is in no table; empty if there is neither.
 	Code     string
 	Unmapped bool // the table does not list Code
-	// Duplicate is set where the word or the code says that the rail knows the key
-	// already, whatever they prove together.
+	// Duplicate is set if the word or the code means that the rail already has the key, whatever
+	// the two prove together.
 	Duplicate bool
 }
 
-// Read takes the word and the code of one answer; either may be empty, which
-// means that the answer has none.
+// Read interprets the word and the code of one answer; an empty one means that the answer has none.
 func (w SendWords) Read(word, code string) Said {
 	entry, listed := w.Table.Find(code)
 	class := ByCode
@@ -76,17 +74,17 @@ func (w SendWords) Read(word, code string) Said {
 	return said
 }
 
-// opposes reports whether the table's own sense of a word that a profile leaves to the
-// code can't be true with a code of this class: RJCT with ACSC.
+// opposes reports whether the table's class of a word, which the profile leaves to the code,
+// contradicts a code of this class: RJCT with ACSC.
 func (t *Table) opposes(word string, code Class) bool {
 	own, _ := t.Find(word)
 	return own.Class.refuses() && code.Accepts() || own.Class.Accepts() && code.refuses()
 }
 
-// Accepts reports whether the class says that the rail took the payment.
+// Accepts reports whether the class means that the rail took the payment.
 func (c Class) Accepts() bool { return c == Executed || c == InProgress }
 
-// refuses reports whether the class says that this send was not executed.
+// refuses reports whether the class means that this send was not executed.
 func (c Class) refuses() bool {
 	switch c {
 	case Terminal, FirstOnly, Refused, Business, Later, HoldRail:
@@ -96,8 +94,8 @@ func (c Class) refuses() bool {
 	}
 }
 
-// contradict reports whether a word and a code of these classes can't both be
-// true of one send. A word decides what a code leaves unclear.
+// contradict reports whether a word and a code of these classes can't both be true of one send. A
+// word decides what a code leaves unclear.
 func contradict(word, code Class) bool {
 	if word.Accepts() {
 		return !code.Accepts() && code != Unclear
@@ -105,26 +103,25 @@ func contradict(word, code Class) bool {
 	return word.refuses() && (code.Accepts() || code == Duplicate || code == NotReceived)
 }
 
-// ReportWords reads what a rail reports by a status word and a code about a
-// payment that it was sent before: in answer to an inquiry, or by a callback.
+// ReportWords interprets the status word and the code in a rail's report about an earlier payment:
+// an answer to an inquiry, or a callback.
 type ReportWords struct {
-	// Words are the rail's own, with what each proves, or ReportedByCode. Other
-	// words are looked up in Table; one that is T1 there leaves it to the code.
+	// Words maps the rail's own words to what each proves, or to ReportedByCode. Other words are
+	// looked up in Table; one that is T1 there leaves the decision to the code.
 	Words map[string]payment.Result
 	Table *Table
 }
 
-// Report is what a word and a code prove together about a payment.
+// Report is what a word and a code together prove about a payment.
 type Report struct {
-	Result payment.Result // UNAVAILABLE: nothing
-	// Code is the code, or else a word that was looked up; empty: there is neither.
+	Result payment.Result // UNAVAILABLE: nothing is proven
+	// Code is the code or, without one, a word that was looked up; empty if there is neither.
 	Code     string
 	Unmapped bool   // the table does not list Code, or not the word
-	Doubt    string // why a word that was understood proves nothing; empty otherwise
+	Doubt    string // why a word with a meaning proves nothing; empty otherwise
 }
 
-// Read takes the word and the code of one report; an empty code means that there
-// is none.
+// Read interprets the word and the code of one report; an empty code means that it has none.
 func (w ReportWords) Read(word, code string) Report {
 	entry, listed := w.Table.Find(code)
 	report := Report{Code: code, Unmapped: code != "" && !listed}
@@ -158,9 +155,9 @@ func (r Report) doubt(why string) Report {
 	return r
 }
 
-// deny reports whether a code takes back what a word says about a payment. A
-// rail that can't trace a payment rejects the question: "rejected", with a code
-// for "never received" (N) or with one that says nothing of the payment (T1).
+// deny reports whether a code takes back what a word means for a payment. A rail that can't trace a
+// payment rejects the inquiry: "rejected", with a code for "never received" (N), or with one that
+// is not about the payment (T1).
 func deny(word payment.Result, code Class) bool {
 	switch word {
 	case payment.ResultExecuted:

@@ -8,10 +8,9 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// Agrees returns a joined error of what the profile counts on and the configuration
-// can't do, and the other way round. Each begins with the path of a field from the
-// rail on, such as http.inquiry or profile.inquiry.max. It wants a configuration and a
-// profile that went through WithDefaults.
+// Agrees returns a joined error of what the profile relies on and the configuration can't do, and
+// the reverse. Each error begins with the path of a field from the rail on, such as http.inquiry or
+// profile.inquiry.max. Agrees expects a configuration and a profile that WithDefaults has returned.
 func (c Config) Agrees(profile rails.Profile) error {
 	var all faults
 	asks := profile.Inquiry.Max > 0
@@ -24,17 +23,17 @@ func (c Config) Agrees(profile rails.Profile) error {
 	if c.Inquiry != nil && c.Inquiry.needsReference() {
 		switch {
 		case c.Send.Response.Reference == "":
-			all.refuse("http.inquiry", "asks by reference but http.send.response.reference does not say where an answer has it: "+
-				"no inquiry would ever leave; name it, or ask by rail_key or instruction_id")
+			all.refuse("http.inquiry", "asks by reference but http.send.response.reference does not say where "+
+				"an answer has it: no inquiry would ever leave; name it, or ask by rail_key or instruction_id")
 		case profile.Acceptance == payment.AcceptanceFinal:
-			all.refuse("http.inquiry", "asks by reference but acceptance is FINAL: what is asked about then had no answer, and so has "+
-				"no reference, and no inquiry would ever leave; ask by rail_key or instruction_id")
+			all.refuse("http.inquiry", "asks by reference but acceptance is FINAL: what is asked about then had "+
+				"no answer, and so has no reference, and no inquiry would ever leave; ask by rail_key or instruction_id")
 		}
 	}
 	return errors.Join(all...)
 }
 
-// needsReference reports whether nothing can be asked without the bank's own reference.
+// needsReference reports whether no inquiry can be made without the bank's own reference.
 func (i InquiryConfig) needsReference() bool {
 	body, err := compileTemplate(i.Body, inquirySources)
 	return strings.Contains(i.Path, "{reference}") || err == nil && body.root.needs("reference")

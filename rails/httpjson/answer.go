@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 )
 
-// sendReader reads answers to sends. It is pure: what an answer proves depends
-// on nothing but the answer, the send's number and these facts.
+// sendReader reads answers to sends. It is pure: what an answer proves depends only on the answer,
+// the number of the send and these facts.
 type sendReader struct {
 	config     SendResponseConfig
 	http       *codes.Table
@@ -20,16 +20,15 @@ type sendReader struct {
 	acceptance payment.Acceptance
 }
 
-// spoken is what the body of an answer says, if it could be read.
-type spoken struct {
+// parsedAnswer is the content of the body of an answer, if it is readable.
+type parsedAnswer struct {
 	doc      jsondoc.Doc
-	readable bool // it is one JSON object
-	hasWord  bool // it has the status word
+	readable bool // the body is one JSON object
+	hasWord  bool // the body has the status word
 	codes.Said
 }
 
-// read says what a complete answer proves. Own is the reference that the bank
-// should echo.
+// read returns what a complete answer proves. The bank should echo the reference own.
 func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	ctx := codes.Context{SendNo: sendNo, Acceptance: r.acceptance}
 	status := strconv.Itoa(a.status)
@@ -37,13 +36,13 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	if !listed {
 		entry.Class = codes.Unclear
 	}
-	said := r.listen(a)
+	said := r.parse(a)
 	result := rails.Result{
 		Result: payment.ResultUnknown, FirstByte: true, Unmapped: !listed,
 		Code: status, CodeTable: r.http.Origin(status), Message: "HTTP " + status,
 		RetryAfter: retryAfter(a.header),
 	}
-	if said.Code != "" && !(said.Unmapped && speaksAlone(entry.Class, said)) {
+	if said.Code != "" && !(said.Unmapped && statusDecides(entry.Class, said)) {
 		result.Code, result.CodeTable, result.Unmapped = said.Code, r.body.Origin(said.Code), said.Unmapped
 	}
 	if text, ok := said.text(r.config.Message); ok {
@@ -58,18 +57,19 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	}
 	echo, echoed := said.text(r.config.Echo)
 	if echoed && echo != own {
-		result.Reference = "" // it is another payment's
-		return doubt("the answer speaks of another payment")
+		result.Reference = "" // the reference is that of another payment
+		return doubt("the answer is about another payment")
 	}
-	// The status 409 does not say whether the key was used before or is in use.
-	result.SeenBefore = said.Duplicate || entry.Class.MaySaySeen(sendNo) || said.Class.MaySaySeen(sendNo) || sendNo != 1 && a.status == http.StatusConflict
+	// The status 409 does not distinguish a key that was used before from one in use.
+	result.SeenBefore = said.Duplicate || entry.Class.MaySaySeen(sendNo) || said.Class.MaySaySeen(sendNo) ||
+		sendNo != 1 && a.status == http.StatusConflict
 	class, why := r.weigh(entry.Class, a.status, said)
 	result.RailRefused = class == codes.HoldRail || entry.Class == codes.HoldRail && said.Unmapped
 	if why != "" {
 		return doubt(why)
 	}
 	if entry.Class == codes.InProgress && class == codes.Executed && r.acceptance == payment.AcceptanceByAnswer {
-		class = codes.InProgress // 202: processing is not complete, whatever the body says
+		class = codes.InProgress // 202: processing is not complete, whatever the body contains
 	}
 	result.Result = class.Result(ctx)
 	result.SeenBefore = result.SeenBefore && result.Result == payment.ResultUnknown
@@ -86,9 +86,8 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	return result
 }
 
-// weigh makes one class of what the status code and the body say, or tells why
-// they prove nothing together.
-func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Class, string) {
+// weigh combines the classes of status code and body, or returns why they prove nothing together.
+func (r sendReader) weigh(byHTTP codes.Class, status int, said parsedAnswer) (codes.Class, string) {
 	success := status >= 200 && status < 300
 	switch {
 	case byHTTP == codes.Unclear:
@@ -97,35 +96,35 @@ func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Cl
 		return codes.Unclear, "the answer can't be read"
 	case success && r.config.Status != "" && !said.hasWord:
 		return codes.Unclear, "the answer has no status"
-	case said.Unmapped && speaksAlone(byHTTP, said):
+	case said.Unmapped && statusDecides(byHTTP, said):
 		return byHTTP, ""
 	case said.Unmapped && byHTTP == codes.HoldRail:
-		return codes.Unclear, "the status code refuses us, and the bank's word for it is in no table"
+		return codes.Unclear, "the status code refuses us, and the bank's code for it is in no table"
 	case said.Unmapped && said.Class == "":
-		return codes.Unclear, "the bank's word is in no table"
+		return codes.Unclear, "the bank's code is in no table"
 	case !success && said.Class.Accepts():
 		return codes.Unclear, "the status code refuses and the body accepts"
 	case said.Class != "":
 		return said.Class, ""
 	case success && r.config.Status != "":
 		return codes.Unclear, "the answer refers to a code and has none"
-	case !said.readable && !speaksAlone(byHTTP, said):
+	case !said.readable && !statusDecides(byHTTP, said):
 		return codes.Unclear, "the refusal can't be read"
 	default:
 		return byHTTP, ""
 	}
 }
 
-// speaksAlone is for status codes that what stands in front of a bank gives,
-// without a body of the bank's: wrong credentials, wrong route, too many. A bank
-// that gives 403 or 404 with a word of its own speaks of the payment: its rights,
-// or the account that it names.
-func speaksAlone(byHTTP codes.Class, said spoken) bool {
+// statusDecides reports whether a status code decides by itself. A proxy or gateway in front of a
+// bank sends such codes without a body of the bank's: wrong credentials, wrong route, too many
+// requests. A bank that sends 403 or 404 with a code of its own means the payment: its rights, or
+// the account that it names.
+func statusDecides(byHTTP codes.Class, said parsedAnswer) bool {
 	return byHTTP == codes.HoldRail && said.Code == "" || byHTTP == codes.Refused || byHTTP == codes.Later
 }
 
-// listen reads the body: its status word and its code.
-func (r sendReader) listen(a answer) spoken {
+// parse reads the body: its status word and its code.
+func (r sendReader) parse(a answer) parsedAnswer {
 	said := readBody(a)
 	word, hasWord := said.text(r.config.Status)
 	said.hasWord = hasWord
@@ -134,29 +133,29 @@ func (r sendReader) listen(a answer) spoken {
 	return said
 }
 
-// readBody takes a body that is one JSON object. A content coding was never
-// asked for: what has one is not decoded and so not read.
-func readBody(a answer) spoken {
+// readBody reads a body that is one JSON object. No content coding was requested: a body that has
+// one is not decoded and counts as unreadable.
+func readBody(a answer) parsedAnswer {
 	if coding := a.header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return spoken{}
+		return parsedAnswer{}
 	}
 	doc, err := jsondoc.Parse(a.body)
 	if err != nil || !doc.IsObject() {
-		return spoken{}
+		return parsedAnswer{}
 	}
-	return spoken{doc: doc, readable: true}
+	return parsedAnswer{doc: doc, readable: true}
 }
 
-// text finds a configured path; an empty path finds nothing.
-func (s spoken) text(path string) (string, bool) {
+// text returns the text at a configured path; an empty path finds nothing.
+func (s parsedAnswer) text(path string) (string, bool) {
 	if path == "" || !s.readable {
 		return "", false
 	}
 	return s.doc.Text(path)
 }
 
-// plainCode finds a code that can be kept as it is; empty: there is none.
-func (s spoken) plainCode(path string) string {
+// plainCode returns a code that can be stored as it is, or the empty string.
+func (s parsedAnswer) plainCode(path string) string {
 	code, ok := s.text(path)
 	if !ok || !rails.PlainCode(code) {
 		return ""
@@ -164,11 +163,11 @@ func (s spoken) plainCode(path string) string {
 	return code
 }
 
-// maxRetryAfter bounds what a bank may ask for.
+// maxRetryAfter bounds the delay that a bank may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter reads the header of RFC 9110, section 10.2.3, in seconds; the form
-// with a date would need the bank's clock to be ours.
+// retryAfter reads the header of RFC 9110, section 10.2.3, in seconds. The form with a date would
+// require that the bank's clock agrees with ours.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 31)
 	if err != nil {

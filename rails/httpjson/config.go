@@ -16,16 +16,16 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// Config is how one bank is spoken to: where, with which headers and secrets,
-// how the body is rendered and how answers are read. It never goes to the
-// database; it holds references to secrets and no secret.
+// Config configures the adapter of one bank: its address, headers and secrets, how the body is
+// rendered and how answers are read. It is never stored in the database, and holds references to
+// secrets, not secrets.
 type Config struct {
-	// BaseURL is such as https://bank.example/v1, without a query. What was sent to
-	// one is not sent again to another, see Rail.RenderVersion.
+	// BaseURL has the form https://bank.example/v1, without a query. An instruction sent to one
+	// base URL is not sent again to another; see Rail.RenderVersion.
 	BaseURL        string `json:"base_url"`
-	AllowPlaintext bool   `json:"allow_plaintext"` // http:// too; for a bank on the same machine
-	AllowLoopback  bool   `json:"allow_loopback"`  // addresses of this machine too
-	// Headers go with every request: a literal, env:NAME or file:PATH.
+	AllowPlaintext bool   `json:"allow_plaintext"` // also allows http://, for a bank on the same machine
+	AllowLoopback  bool   `json:"allow_loopback"`  // also allows addresses of this machine
+	// Headers are sent with every request; a value is a literal, env:NAME or file:PATH.
 	Headers map[string]HeaderValue `json:"headers"`
 	Bearer  secret.Ref             `json:"bearer"` // sent as Authorization: Bearer
 	// PropagateTrace sends traceparent and tracestate to the bank.
@@ -36,56 +36,52 @@ type Config struct {
 	Inquiry        *InquiryConfig   `json:"inquiry"` // absent: the bank can't be asked
 }
 
-// SendConfig is the request that pays, and how its answer is read.
+// SendConfig configures the request that makes a payment, and how its answer is read.
 type SendConfig struct {
 	Method string `json:"method"` // POST (default) or PUT
-	// Path follows the base URL. {rail_key}, {instruction_id} and
-	// {participant_id} are filled in.
+	// Path follows the base URL. {rail_key}, {instruction_id} and {participant_id} are replaced.
 	Path string `json:"path"`
-	// IdempotencyHeader carries the rail key; empty: none does.
+	// IdempotencyHeader is the header for the rail key; empty: none.
 	IdempotencyHeader string `json:"idempotency_header"`
-	// Body maps fields of the request to sources, see the package comment.
+	// Body maps fields of the request to sources; see the package comment.
 	Body     map[string]any     `json:"body"`
 	Response SendResponseConfig `json:"response"`
 }
 
-// SendResponseConfig says where in an answer's JSON body things are, as dotted
-// paths. At least one of Status and Reference is needed, or an empty page would
-// count as an acceptance.
+// SendResponseConfig locates the parts of an answer in its JSON body, as dotted paths. At least one
+// of Status and Reference is required, or an empty page would count as an acceptance.
 type SendResponseConfig struct {
-	Status string `json:"status"` // the word that says what happened
-	// Statuses gives words a class of package codes, or CODE where the code's
-	// class decides, or CODE_OR_T1 where it decides if the table lists the code.
-	// Other words are looked up in the profile's code table: see codes.SendWords.
+	Status string `json:"status"` // the status word
+	// Statuses maps words to a class of package codes, to CODE if the class of the code decides, or
+	// to CODE_OR_T1 if it decides when the table lists the code. Other words are looked up in the
+	// profile's code table; see codes.SendWords.
 	Statuses  map[string]codes.Class `json:"statuses"`
-	Reference string                 `json:"reference"` // the bank's own; an acceptance without it is UNKNOWN
+	Reference string                 `json:"reference"` // the bank's reference; an acceptance without it is UNKNOWN
 	Code      string                 `json:"code"`
 	Message   string                 `json:"message"`
-	// Echo is our own reference; an acceptance without it, and any answer with
-	// another, is UNKNOWN.
+	// Echo is our own reference. An acceptance without it, and any answer with another, is UNKNOWN.
 	Echo   string `json:"echo"`
 	EchoIs string `json:"echo_is"` // rail_key (default) or instruction_id
 }
 
-// InquiryConfig is the request that asks, and how its answer is read. What is
-// not described here proves nothing.
+// InquiryConfig configures the request of an inquiry, and how its answer is read. An answer that it
+// does not describe proves nothing.
 type InquiryConfig struct {
 	Method string `json:"method"` // GET (default) or POST
-	// Path as in SendConfig; {reference} is the bank's own, from the answer that took
-	// the payment for now: it goes with acceptance PROVISIONAL alone.
+	// Path is as in SendConfig. {reference} is the bank's reference, from the provisional
+	// acceptance; it requires acceptance PROVISIONAL.
 	Path string         `json:"path"`
-	Body map[string]any `json:"body"` // for POST; without payload and amount
-	// HTTPStatuses are those whose body is read; default 200 and 404. Outside
-	// 2xx a body can prove NOT_FOUND and nothing else.
+	Body map[string]any `json:"body"` // for POST; without the sources payload and amount
+	// HTTPStatuses are the status codes whose body is read; default 200 and 404. Outside 2xx a body
+	// can prove NOT_FOUND and nothing else.
 	HTTPStatuses []int                 `json:"http_statuses"`
 	Response     InquiryResponseConfig `json:"response"`
 }
 
-// InquiryResponseConfig is as SendResponseConfig, with the words that an
-// inquiry may prove: EXECUTED, REFUSED, IN_PROGRESS, NOT_FOUND, UNAVAILABLE; or
-// CODE where the code's class decides. A word that a rail also answers where it
-// can't trace the payment, such as RJCT with AG09, wants CODE: see
-// codes.ReportWords.
+// InquiryResponseConfig is like SendResponseConfig, with the results that an inquiry may prove:
+// EXECUTED, REFUSED, IN_PROGRESS, NOT_FOUND, UNAVAILABLE; or CODE if the class of the code decides.
+// A word that a rail also sends if it can't trace the payment, such as RJCT with AG09, needs CODE:
+// see codes.ReportWords.
 type InquiryResponseConfig struct {
 	Status    string                    `json:"status"`
 	Statuses  map[string]payment.Result `json:"statuses"`
@@ -96,28 +92,27 @@ type InquiryResponseConfig struct {
 	EchoIs    string                    `json:"echo_is"`
 }
 
-// TLSConfig is the trust in the bank's certificate and our own certificate.
+// TLSConfig configures which certificates of the bank are trusted, and our own certificate.
 type TLSConfig struct {
 	CA         secret.Ref `json:"ca"`          // PEM; replaces the system's roots
 	ClientCert secret.Ref `json:"client_cert"` // PEM
 	ClientKey  secret.Ref `json:"client_key"`  // PEM
-	ServerName string     `json:"server_name"` // in place of the host of the URL
+	ServerName string     `json:"server_name"` // replaces the host of the URL
 }
 
-// SignatureConfig is an HMAC-SHA256 over the request, in a header.
+// SignatureConfig configures an HMAC-SHA256 over the request, in a header.
 type SignatureConfig struct {
 	Secret          secret.Ref `json:"secret"`
 	Header          string     `json:"header"`
-	TimestampHeader string     `json:"timestamp_header"` // Unix seconds; needed where Form has a timestamp
-	// Form is what is signed: any of timestamp, method, path and body, body
-	// last, with a dot between them (timestamp.body, the default) or with
-	// nothing (timestamp+body).
+	TimestampHeader string     `json:"timestamp_header"` // Unix seconds; required if Form has a timestamp
+	// Form lists what is signed: any of timestamp, method, path and body, with body last, joined by
+	// a dot (timestamp.body, the default) or by nothing (timestamp+body).
 	Form     string `json:"form"`
 	Encoding string `json:"encoding"` // hex (default) or base64
-	Prefix   string `json:"prefix"`   // before the signature, such as sha256=
+	Prefix   string `json:"prefix"`   // precedes the signature, such as sha256=
 }
 
-// WithDefaults fills in what was left out.
+// WithDefaults returns the configuration with the defaults for what was left out.
 func (c Config) WithDefaults() Config {
 	c.Send.Method = orElse(c.Send.Method, http.MethodPost)
 	c.Send.Response.EchoIs = orElse(c.Send.Response.EchoIs, "rail_key")
@@ -146,7 +141,7 @@ func orElse(text, standard string) string {
 	return text
 }
 
-// faults collects everything that is wrong, each with the field's path first.
+// faults collects all faults, each with the path of its field first.
 type faults []error
 
 func (f *faults) refuse(field, format string, args ...any) {
@@ -161,8 +156,8 @@ func (f *faults) path(field, path string) {
 	}
 }
 
-// Validate returns every fault at once. It wants a configuration that went
-// through WithDefaults and looks up no secret.
+// Validate returns all faults in one error. It expects a configuration that WithDefaults has
+// returned, and resolves no secret.
 func (c Config) Validate() error {
 	var all faults
 	c.validateURL(&all)
@@ -192,7 +187,8 @@ func (c Config) validateURL(all *faults) {
 	case foldsItself(base.EscapedPath()):
 		all.refuse("base_url", "has a dot segment, which proxies fold away")
 	case base.Scheme == "http" && !c.AllowPlaintext:
-		all.refuse("base_url", "is http: any host on the way could read and change payments; use https, or allow_plaintext for a bank on the same machine")
+		all.refuse("base_url", "is http: any host on the way could read and change payments; "+
+			"use https, or allow_plaintext for a bank on the same machine")
 	case base.Scheme != "http" && base.Scheme != "https":
 		all.refuse("base_url", "has scheme %q, must be https", base.Scheme)
 	}
@@ -205,7 +201,7 @@ func (c Config) validateSend(all *faults) {
 	}
 	validatePath(all, "send.path", s.Path, "rail_key", "instruction_id", "participant_id")
 	if len(s.Body) == 0 {
-		all.refuse("send.body", "is empty: there would be nothing to pay")
+		all.refuse("send.body", "is empty: the request would carry no payment")
 	}
 	if _, err := compileTemplate(s.Body, sendSources); err != nil {
 		all.refuse("send.body", "%w", err)
@@ -217,7 +213,8 @@ func (c Config) validateSend(all *faults) {
 		all.path("send.response."+name, path)
 	}
 	if r.Status == "" && r.Reference == "" {
-		all.refuse("send.response", "names neither status nor reference: any 2xx page, a proxy's too, would count as an acceptance")
+		all.refuse("send.response", "names neither status nor reference: "+
+			"any 2xx page, even a proxy's, would count as an acceptance")
 	}
 	for _, word := range slices.Sorted(maps.Keys(r.Statuses)) {
 		class := r.Statuses[word]
@@ -300,8 +297,8 @@ func validatePath(all *faults, field, path string, known ...string) {
 	}
 }
 
-// Requires lists the paths into the payload without which no send can be rendered, in
-// order, each once. It wants a config that is valid.
+// Requires returns, sorted and without repetitions, the paths into the payload without which no
+// send can be rendered. It expects a valid configuration.
 func (c Config) Requires() []string {
 	body, err := compileTemplate(c.Send.Body, sendSources)
 	if err != nil {

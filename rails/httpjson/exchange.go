@@ -14,31 +14,31 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// Why a call ended by our own clock.
+// Causes of a call that our own clock ended.
 var (
 	errBudget   = errors.New("the call took longer than all of its timeouts together")
 	errBodyTime = errors.New("the answer's body did not come in time")
 )
 
-// request is one call, rendered and ready.
+// request is one rendered call.
 type request struct {
-	method string
-	url    string
-	header http.Header
-	body   []byte
-	veto   func() error
-	hear   func(rails.Phase)
+	method  string
+	url     string
+	header  http.Header
+	body    []byte
+	veto    func() error
+	onPhase func(rails.Phase)
 }
 
-// answer is a complete answer: header and the whole body were read.
+// answer is a complete answer: the header and the whole body were read.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// exchange makes one call with at most one request on the wire. It gives a
-// complete answer, or the result that the lack of one proves.
+// exchange makes one call with at most one request on the wire. It returns a complete answer, or
+// the result that the lack of one proves.
 func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *rails.Result) {
 	defer r.ended()
 	ctx, cancel := context.WithTimeoutCause(parent, r.timeouts.Total(), errBudget)
@@ -46,8 +46,8 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
-	t := &ticket{veto: q.veto, hear: q.hear}
-	// Deferred after the two that end the context, so that it runs before them: a
+	t := &ticket{veto: q.veto, onPhase: q.onPhase}
+	// This is deferred after the two calls that end the context, and so runs before them: a
 	// connection whose answer was read to its end serves the next request.
 	keepConn := context.AfterFunc(ctx, t.closeConn)
 	defer keepConn()
@@ -61,12 +61,13 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 	}
 	defer response.Body.Close()
 	if !t.seal() {
-		// The bank spoke first: whatever it said, it was not about this request.
+		// The bank answered before the request: the answer can't be about it.
 		return answer{}, r.failed(parent, ctx, t, errors.New("an answer came before the request was written"))
 	}
 	if !t.answered() {
-		t.closeConn() // what else it brings is of no use either
-		return answer{}, r.failed(parent, ctx, t, errors.New("an answer was there before the request was written: it is of an earlier request"))
+		t.closeConn() // the rest of the connection is of no use either
+		return answer{}, r.failed(parent, ctx, t,
+			errors.New("an answer came before the request was written: it belongs to an earlier request"))
 	}
 	timer := time.AfterFunc(time.Duration(r.timeouts.Body), func() { stop(errBodyTime) })
 	defer timer.Stop()
@@ -75,24 +76,25 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 	case err != nil:
 		return answer{}, r.failed(parent, ctx, t, fmt.Errorf("reading the answer (HTTP %d): %w", response.StatusCode, err))
 	case len(body) > maxAnswer:
-		return answer{}, r.failed(parent, ctx, t, fmt.Errorf("the answer (HTTP %d) is longer than %d bytes", response.StatusCode, maxAnswer))
+		return answer{}, r.failed(parent, ctx, t, fmt.Errorf("the answer (HTTP %d) is longer than %d bytes",
+			response.StatusCode, maxAnswer))
 	}
-	if q.hear != nil {
-		q.hear(rails.PhaseAnswered)
+	if q.onPhase != nil {
+		q.onPhase(rails.PhaseAnswered)
 	}
 	return answer{status: response.StatusCode, header: response.Header, body: body}, nil
 }
 
-// newRequest leaves GetBody nil, so that the transport can't send the body a
-// second time: it would do so by itself, for any request with an
-// Idempotency-Key header, whose reused connection was closed by the bank.
+// newRequest leaves GetBody nil, so that the transport can't send the body a second time. It would
+// do so by itself for any request with an Idempotency-Key header whose reused connection the bank
+// has closed.
 func (r *Rail) newRequest(ctx context.Context, q request, t *ticket) (*http.Request, error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			// No other kind of connection exists here; one that did would have
-			// no ticket, and every write of it would be refused.
-			if conn, ok := info.Conn.(*wireConn); ok && conn.attach(t) == nil && q.hear != nil {
-				q.hear(rails.PhaseDialled)
+			// All connections are of this kind. Another one would have no ticket, and every write
+			// to it would be refused.
+			if conn, ok := info.Conn.(*wireConn); ok && conn.attach(t) == nil && q.onPhase != nil {
+				q.onPhase(rails.PhaseDialled)
 			}
 		},
 	})
@@ -109,12 +111,11 @@ func (r *Rail) newRequest(ctx context.Context, q request, t *ticket) (*http.Requ
 	return req, nil
 }
 
-// failed says what the lack of an answer proves. Before the first byte it is
-// NOT_SENT, or REFUSED_RAIL where no call of this rail could do better; after
-// it nothing is known.
+// failed returns what the lack of an answer proves. Before the first byte it is NOT_SENT, or
+// REFUSED_RAIL if no call of this rail could do better; after it nothing is known.
 func (r *Rail) failed(parent, ctx context.Context, t *ticket, err error) *rails.Result {
 	result := &rails.Result{Result: payment.ResultUnknown, FirstByte: t.seal()}
-	// Only a stop is ours: a deadline that ran out may be the bank's slowness.
+	// Only a cancellation is ours: a deadline may have passed because the bank is slow.
 	result.OwnStop = errors.Is(parent.Err(), context.Canceled)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)

@@ -9,13 +9,13 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// HeaderValue is what a configured header carries: a literal or a secret.
+// HeaderValue is the value of a configured header: a literal or a secret.
 type HeaderValue struct {
 	Literal string
 	Secret  secret.Ref
 }
 
-// UnmarshalText reads env:NAME and file:PATH as references, all else literally.
+// UnmarshalText reads env:NAME and file:PATH as references, and any other text literally.
 func (h *HeaderValue) UnmarshalText(text []byte) error {
 	if secret.Looks(string(text)) {
 		return h.Secret.UnmarshalText(text)
@@ -24,7 +24,7 @@ func (h *HeaderValue) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText is the inverse; a secret shows its reference.
+// MarshalText is the inverse of UnmarshalText; a secret is written as its reference.
 func (h HeaderValue) MarshalText() ([]byte, error) {
 	if h.Secret.IsZero() {
 		return []byte(h.Literal), nil
@@ -38,7 +38,7 @@ var (
 	secretHeader  = regexp.MustCompile(`(?i)auth|token|secret|key|passw|signature|cookie|credential`)
 )
 
-// ownHeaders are set by the adapter or by the transport alone.
+// ownHeaders are set only by the adapter or by the transport.
 var ownHeaders = []string{
 	"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Te",
 	"Upgrade", "Expect", "Accept-Encoding", "Keep-Alive", "Proxy-Connection", "Traceparent", "Tracestate",
@@ -94,12 +94,13 @@ func (s SignatureConfig) validate(all *faults) {
 			all.refuse("signature.form", "has %q, known are timestamp, method, path and body", part)
 		}
 	}
-	// Any other part could be moved into the end of a body that came before it.
+	// Any other part after the body could be moved into the end of the body.
 	if len(parts) == 0 || slices.Index(parts, "body") != len(parts)-1 {
 		all.refuse("signature.form", "is %q, must have body once and last", s.Form)
 	}
 	if slices.Contains(parts, "timestamp") != (s.TimestampHeader != "") {
-		all.refuse("signature.timestamp_header", "goes with a form that has a timestamp: the bank can't check what it isn't sent")
+		all.refuse("signature.timestamp_header",
+			"goes with a form that has a timestamp: the bank can't check what it isn't sent")
 	}
 	if s.Encoding != "hex" && s.Encoding != "base64" {
 		all.refuse("signature.encoding", "is %q, must be hex or base64", s.Encoding)

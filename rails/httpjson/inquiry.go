@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/rails/codes"
 )
 
-// inquiryReader reads answers to inquiries; it is as pure as sendReader.
+// inquiryReader reads answers to inquiries. Like sendReader, it is pure.
 type inquiryReader struct {
 	config   InquiryResponseConfig
 	statuses []int
@@ -18,7 +18,7 @@ type inquiryReader struct {
 	body     *codes.Table
 }
 
-// read says what an answer proves about the payment that was asked for.
+// read returns what an answer proves about the payment that was asked about.
 func (r inquiryReader) read(a answer, own string) rails.Result {
 	status := strconv.Itoa(a.status)
 	result := rails.Result{
@@ -47,7 +47,7 @@ func (r inquiryReader) read(a answer, own string) rails.Result {
 	}
 	echo, echoed := said.text(r.config.Echo)
 	if echoed && echo != own {
-		return doubt("the answer speaks of another payment")
+		return doubt("the answer is about another payment")
 	}
 	word, ok := said.text(r.config.Status)
 	if !ok {

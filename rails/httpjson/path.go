@@ -9,28 +9,27 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// sendPath is the path of a send.
+// sendPath returns the path of a send.
 func (r *Rail) sendPath(s rails.Send) (string, error) {
 	return fillPath(r.config.Send.Path, map[string]string{
 		"rail_key": s.RailKey, "instruction_id": s.InstructionID, "participant_id": s.ParticipantID,
 	})
 }
 
-// inquiryPath is the path of an inquiry.
+// inquiryPath returns the path of an inquiry.
 func (a *Asking) inquiryPath(q rails.Inquiry) (string, error) {
 	return fillPath(a.config.Inquiry.Path, map[string]string{
 		"rail_key": q.RailKey, "instruction_id": q.InstructionID, "participant_id": q.ParticipantID, "reference": q.Reference,
 	})
 }
 
-// fillPath escapes each value for where it stands: in the path or in the query. It
-// refuses a value that leads to another address, naming its field.
+// fillPath escapes each value for its place, in the path or in the query. It refuses a value that
+// leads to another address, and names its field.
 //
-// A segment "." or ".." is folded away with the segment before it, by RFC 3986
-// (section 5.2.4), and url.PathEscape leaves dots as they are: the instruction ".."
-// would turn /payments/{instruction_id}/confirm into /confirm. Servers and proxies
-// that decode a path before they fold it do the same with "%2e%2e" or "x%2f.."
-// in a value, and some decode twice.
+// A segment "." or ".." is removed together with the segment before it, by RFC 3986 (section
+// 5.2.4), and url.PathEscape does not escape dots: the instruction ".." would turn
+// /payments/{instruction_id}/confirm into /confirm. Servers and proxies that decode a path before
+// they normalize it do the same with "%2e%2e" or "x%2f.." in a value, and some decode twice.
 func fillPath(path string, values map[string]string) (string, error) {
 	names := slices.Sorted(maps.Keys(values))
 	path, query, hasQuery := strings.Cut(path, "?")
@@ -57,10 +56,11 @@ func fillPath(path string, values map[string]string) (string, error) {
 	return path + "?" + query, nil
 }
 
-const leadsAway = "would lead to another address: in the path of the request it is an empty segment, . or .., or becomes one when it is decoded"
+const leadsAway = "would lead to another address: in the path of the request it is an empty segment, . or .., " +
+	"or becomes one when it is decoded"
 
-// folds reports whether a segment is empty or has a dot segment, as it is or once it
-// is decoded, however often. What follows a semicolon is a parameter to some servers.
+// folds reports whether a segment is empty or has a dot segment, as it is or after any number of
+// decodings. Some servers treat what follows a semicolon as a parameter.
 func folds(segment string) bool {
 	for {
 		parts := strings.FieldsFunc(segment, func(r rune) bool { return r == '/' || r == '\\' })
@@ -83,7 +83,7 @@ func folds(segment string) bool {
 	}
 }
 
-// unescape decodes every escape of a text and leaves what is none.
+// unescape decodes every valid escape of a text.
 func unescape(text string) string {
 	var out strings.Builder
 	for at := 0; at < len(text); at++ {
@@ -99,8 +99,8 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// foldsItself reports whether a configured path has a dot segment of its own.
-// Placeholders stand for a name.
+// foldsItself reports whether a configured path has a dot segment of its own. A placeholder counts
+// as a name.
 func foldsItself(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	path = strings.Trim(placeholder.ReplaceAllString(path, "x"), "/")

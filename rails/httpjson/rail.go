@@ -1,16 +1,14 @@
-// Package httpjson is the adapter for banks and payment services that speak
-// JSON over HTTP. It is driven by configuration: the request's body is a map of
-// fields to sources, and the answer is read by dotted paths and code tables.
+// Package httpjson is the adapter for banks and payment services with a JSON API over HTTP. It is
+// driven by configuration: the request's body is a map of fields to sources, and the answer is read
+// by dotted paths and code tables.
 //
-// The sources of a body are rail_key, instruction_id, participant_id, currency,
-// amount.decimal ("10.50"), amount.trimmed ("10.5", as FSPIOP wants it),
-// amount.minor (1050), amount.minor_text ("1050"), amount.number (10.50, a JSON
-// number with exactly its decimals), payload.PATH for anything in the
-// instruction's payload, and literal:TEXT. The outbox id is none of them: an
-// enqueue that is repeated after a restore gets another one, and the rail would
-// get other bytes under the same key. A source with a
-// question mark behind it is left out where the payload lacks it. Numbers,
-// true and false stand for themselves; maps and lists nest.
+// The sources of a body are rail_key, instruction_id, participant_id, currency, amount.decimal
+// ("10.50"), amount.trimmed ("10.5", as FSPIOP requires it), amount.minor (1050), amount.minor_text
+// ("1050"), amount.number (10.50, a JSON number with exactly its decimals), payload.PATH for
+// anything in the instruction's payload, and literal:TEXT. The outbox id is not a source: an
+// enqueue that is repeated after a restore gets another one, and the rail would receive other bytes
+// under the same key. A source followed by a question mark is left out if the payload lacks it.
+// Numbers, true and false stand for themselves; maps and lists nest.
 package httpjson
 
 import (
@@ -32,8 +30,8 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// Rail is one bank. It is a rails.Rail, a rails.Checker and, through Open, a
-// rails.Inquirer where the configuration says how to ask.
+// Rail is the adapter of one bank. It is a rails.Rail and a rails.Checker. Open returns an Asking,
+// which is also a rails.Inquirer, if the configuration has an inquiry.
 type Rail struct {
 	railType  string
 	config    Config
@@ -50,16 +48,16 @@ type Rail struct {
 	closed    atomic.Bool
 }
 
-// Asking is a Rail that can be asked what became of an instruction.
+// Asking is a Rail that can also be asked what became of an instruction.
 type Asking struct {
 	*Rail
 	askBody template
 	asks    inquiryReader
 }
 
-// Open makes the rail that a configuration and a profile describe, and looks up
-// its secrets. It opens no connection. The caller closes it. It is a *Asking, and
-// so a rails.Inquirer, where the configuration has an inquiry.
+// Open returns the rail of a configuration and a profile, and resolves its secrets. It opens no
+// connection. The caller closes the rail. The rail is an *Asking, and so a rails.Inquirer, if the
+// configuration has an inquiry.
 func Open(config Config, profile rails.Profile, getenv func(string) string) (rails.Rail, error) {
 	config = config.WithDefaults()
 	if err := errors.Join(config.Validate(), profile.Validate(), config.Agrees(profile)); err != nil {
@@ -100,8 +98,8 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 	}}, nil
 }
 
-// Check judges the instruction by the profile's rules, by the path and by the
-// template: what has no place to come from can't be sent.
+// Check checks the instruction against the profile's rules, the path and the template: a field
+// without a source can't be sent.
 func (r *Rail) Check(s rails.Send) error {
 	if err := r.checklist.Check(s); err != nil {
 		return err
@@ -113,7 +111,7 @@ func (r *Rail) Check(s rails.Send) error {
 	return err
 }
 
-// Check also refuses what could be sent and never asked about.
+// Check also refuses an instruction that could be sent but not asked about.
 func (a *Asking) Check(s rails.Send) error {
 	if err := a.Rail.Check(s); err != nil {
 		return err
@@ -136,8 +134,8 @@ func (r *Rail) render(s rails.Send) ([]byte, error) {
 	return r.sendBody.render(values, payload)
 }
 
-// Send implements rails.Rail. An instruction that Check refuses is NOT_SENT:
-// the caller checks first, and nothing left.
+// Send implements rails.Rail. It returns NOT_SENT for an instruction that Check refuses: the caller
+// checks first, and no byte left.
 func (r *Rail) Send(ctx context.Context, s rails.Send) (result rails.Result) {
 	body, err := r.render(s)
 	if err != nil {
@@ -173,7 +171,8 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	if a.sentElsewhere(q.RenderVersion) {
 		return rails.Result{
 			Result: payment.ResultUnavailable, OwnStop: true,
-			Message: a.clean("sent by " + q.RenderVersion + " and not asked by " + a.version + ": another system or account does not know the payment"),
+			Message: a.clean("sent by " + q.RenderVersion + " and not asked by " + a.version +
+				": another system or account does not have the payment"),
 		}
 	}
 	path, err := a.inquiryPath(q)
@@ -186,9 +185,10 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 			return rails.Result{Result: payment.ResultUnavailable, Message: a.clean(err.Error())}
 		}
 	}
-	got, failure := a.exchange(ctx, a.request(config.Method, path, a.header(q.TraceParent, q.TraceState), body, nil, q.OnPhase))
+	got, failure := a.exchange(ctx, a.request(config.Method, path, a.header(q.TraceParent, q.TraceState), body, nil,
+		q.OnPhase))
 	if failure != nil {
-		// An inquiry moves no money: whatever went wrong, it proves nothing.
+		// An inquiry moves no money: a failure proves nothing.
 		if failure.Result != payment.ResultNotSent {
 			failure.Result = payment.ResultUnavailable
 		}
@@ -203,7 +203,9 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	return result
 }
 
-func (r *Rail) request(method, path string, header http.Header, body []byte, veto func() error, hear func(rails.Phase)) request {
+func (r *Rail) request(
+	method, path string, header http.Header, body []byte, veto func() error, onPhase func(rails.Phase),
+) request {
 	if len(body) > 0 {
 		header.Set("Content-Type", "application/json")
 	}
@@ -215,7 +217,7 @@ func (r *Rail) request(method, path string, header http.Header, body []byte, vet
 		}
 		r.signer.sign(header, method, signed, body)
 	}
-	return request{method: method, url: target, header: header, body: body, veto: veto, hear: hear}
+	return request{method: method, url: target, header: header, body: body, veto: veto, onPhase: onPhase}
 }
 
 func (r *Rail) header(traceParent, traceState string) http.Header {
@@ -229,21 +231,21 @@ func (r *Rail) header(traceParent, traceState string) http.Header {
 	return header
 }
 
-// clean makes a text fit to be stored: secrets first, for a cut one would not
-// be recognised.
+// clean prepares a text for storage. It removes secrets first: one that is cut off would not be
+// found.
 func (r *Rail) clean(text string) string {
 	return rails.Sanitize(secret.Redact(text, r.secrets...))
 }
 
-// Close ends idle connections and dials that no call waits for any more. Calls
-// under way go on, and each ends what is idle then.
+// Close closes idle connections and ends dials that no call waits for. Calls under way continue,
+// and each closes the connections that are idle at its end.
 func (r *Rail) Close() error {
 	r.closed.Store(true)
 	r.transport.CloseIdleConnections()
 	return nil
 }
 
-// ended is called after each call. One that began after Close has the transport keep
+// ended runs after each call. After a call that began after Close, the transport would keep
 // connections again.
 func (r *Rail) ended() {
 	if r.closed.Load() {
@@ -253,10 +255,10 @@ func (r *Rail) ended() {
 
 func (r *Rail) String() string { return "http rail " + r.railType + " (" + r.version + ")" }
 
-// GoString keeps %#v from walking into the headers.
+// GoString keeps %#v from printing the headers.
 func (r *Rail) GoString() string { return r.String() }
 
-// LogValue covers slog.
+// LogValue implements slog.LogValuer.
 func (r *Rail) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 func headersOf(config Config, getenv func(string) string) (http.Header, []secret.Value, error) {
@@ -272,7 +274,7 @@ func headersOf(config Config, getenv func(string) string) (http.Header, []secret
 			return
 		}
 		if !headerLiteral.MatchString(value.Reveal()) {
-			all = append(all, fmt.Errorf("header %s: %s holds characters that no header can carry", name, ref))
+			all = append(all, fmt.Errorf("header %s: %s contains characters that a header can't have", name, ref))
 			return
 		}
 		header.Set(name, prefix+value.Reveal())

@@ -13,8 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// signer puts an HMAC-SHA256 of the request into a header. The body is not
-// touched by it: a second send has another timestamp and the same bytes.
+// signer adds an HMAC-SHA256 of the request as a header. It does not change the body: a second send
+// has another timestamp and the same bytes.
 type signer struct {
 	config SignatureConfig
 	key    secret.Value
@@ -48,7 +48,7 @@ func (s signer) sign(header http.Header, method, path string, body []byte) {
 	header.Set(s.config.Header, s.config.Prefix+signature)
 }
 
-// signedParts takes a form apart: its words, and the dots that are signed too.
+// signedParts splits a form into its words and the dots that are signed too.
 func signedParts(form string) []string {
 	return strings.Fields(strings.NewReplacer(".", " . ", "+", " ").Replace(form))
 }

@@ -8,40 +8,39 @@ import (
 	"time"
 )
 
-// A name server may lead the bank's name to no bank for a moment: a sinkhole, a
-// captive portal or a broken resolver answers 0.0.0.0 or an address of its own
-// network. The payment is NOT_SENT then and comes again, as where there is no
-// answer at all. The whole rail is held (REFUSED_RAIL, which an operator has to
-// undo) only where that would not change by itself:
+// A name server may resolve the bank's name to addresses that no bank has for a while: a sinkhole,
+// a captive portal or a broken resolver answers 0.0.0.0 or an address of its own network. The
+// payment is then NOT_SENT and is tried again, as without any answer. The whole rail is paused
+// (REFUSED_RAIL, which an operator has to end) only if the condition would not end by itself:
 //
 //   - the configured host is such an address itself, or
-//   - at least strayDials dials in a row, the first of them at least strayFor ago,
-//     found forbidden addresses only. A dial that finds a permitted one, answered or
-//     not, ends the row; one that finds no address at all is not counted.
+//   - at least strayDials dials in a row, the first of them at least strayFor ago, found forbidden
+//     addresses only. A dial that finds a permitted address, answered or not, ends the row; a dial that
+//     finds no address at all is not counted.
 //
-// Calls that fail together are one moment, whatever their number: hence the time.
-// Each process counts for itself.
+// Calls that fail together are one event, whatever their number: hence the time. Each process
+// counts for itself.
 const (
 	strayDials = 3
 	strayFor   = time.Minute
 )
 
 var (
-	// errForbidden is what dialling an address that no bank has ends with.
+	// errForbidden is the error of a dial to an address that no bank has.
 	errForbidden = errors.New("the address is not one that a bank can have")
-	// errAstray is errForbidden where an operator has to repair it.
+	// errAstray is errForbidden if an operator has to repair the cause.
 	errAstray = errors.New("the configured host leads to no bank")
 )
 
-// strays are the dials in a row that found forbidden addresses only.
+// strays counts the dials in a row that found forbidden addresses only.
 type strays struct {
 	mu    sync.Mutex
 	dials int
 	since time.Time
 }
 
-// another counts one more, and reports whether the row is too long.
-func (s *strays) another(now time.Time) bool {
+// count counts one more, and reports whether the row is too long.
+func (s *strays) count(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dials == 0 {
@@ -51,14 +50,14 @@ func (s *strays) another(now time.Time) bool {
 	return s.dials >= strayDials && now.Sub(s.since) >= strayFor
 }
 
-// end is for a dial that found a permitted address.
+// end ends the row after a dial that found a permitted address.
 func (s *strays) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dials = 0
 }
 
-// isLiteral reports whether the host of an address is no name.
+// isLiteral reports whether the host of an address is an IP address.
 func isLiteral(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

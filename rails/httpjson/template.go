@@ -15,15 +15,15 @@ import (
 // maxBody bounds a rendered request, in bytes.
 const maxBody = 256 << 10
 
-// template renders the body of a request from named fields. It is data and not
-// text: no value can break out of its place.
+// template renders the body of a request from named fields. It is data and not text: a value can't
+// break out of its place.
 type template struct {
 	root templateNode
 }
 
 // templateNode is a source, a literal, or an object or list of nodes.
 type templateNode struct {
-	source   string // "" for the others
+	source   string // empty for the other kinds
 	optional bool
 	literal  any
 	fields   map[string]templateNode
@@ -31,7 +31,7 @@ type templateNode struct {
 	isList   bool
 }
 
-// fieldSet is the sources that a kind of request has.
+// fieldSet contains the sources that a kind of request has.
 type fieldSet []string
 
 var (
@@ -105,7 +105,7 @@ func (n templateNode) needs(source string) bool {
 	return slices.ContainsFunc(n.items, func(item templateNode) bool { return item.needs(source) })
 }
 
-// payloadPaths lists the paths into the payload without which the node can't be rendered.
+// payloadPaths returns the paths into the payload without which the node can't be rendered.
 func (n templateNode) payloadPaths() []string {
 	var paths []string
 	if path, isPayload := strings.CutPrefix(n.source, payloadPrefix); isPayload && !n.optional {
@@ -120,8 +120,8 @@ func (n templateNode) payloadPaths() []string {
 	return paths
 }
 
-// render gives the bytes of the body: keys sorted, no white space. It fails
-// where a source that is not optional is missing, naming it, never its value.
+// render returns the bytes of the body: keys sorted, no white space. If a source that is not
+// optional is missing, the error contains its name and no value.
 func (t template) render(values map[string]any, payload jsondoc.Doc) ([]byte, error) {
 	body, _, err := t.root.value(values, payload)
 	if err != nil {
@@ -132,7 +132,8 @@ func (t template) render(values map[string]any, payload jsondoc.Doc) ([]byte, er
 		return nil, err
 	}
 	if len(text) > maxBody {
-		return nil, &rails.CheckError{Field: "payload", Rule: "SIZE", Why: fmt.Sprintf("the request would have more than %d bytes", maxBody)}
+		return nil, &rails.CheckError{Field: "payload", Rule: "SIZE",
+			Why: fmt.Sprintf("the request would have more than %d bytes", maxBody)}
 	}
 	return text, nil
 }
@@ -179,10 +180,11 @@ func (n templateNode) find(values map[string]any, payload jsondoc.Doc) (any, boo
 	if there || n.optional {
 		return value, there, nil
 	}
-	return nil, false, &rails.CheckError{Field: path, Rule: "TEMPLATE", Why: "is missing, and the request has a place for it"}
+	return nil, false, &rails.CheckError{Field: path, Rule: "TEMPLATE",
+		Why: "is missing, and the request has a place for it"}
 }
 
-// sendValues are the sources of a send, the amount in the rail's own decimals.
+// sendValues returns the sources of a send, with the amount in the rail's decimals.
 func sendValues(s rails.Send, checks rails.Checks) (map[string]any, error) {
 	amount, err := checks.AmountFor(s.Amount)
 	if err != nil {

@@ -77,7 +77,7 @@ func tlsBank(t *testing.T, settings *tls.Config) *httptest.Server {
 	t.Helper()
 	bank := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 1 {
-			t.Errorf("spoken to in %s", r.Proto)
+			t.Errorf("parsedAnswer to in %s", r.Proto)
 		}
 		w.WriteHeader(http.StatusCreated)
 		io.WriteString(w, `{"status":"EXECUTED","id":"b-1","reference":"`+r.Header.Get("Idempotency-Key")+`"}`)

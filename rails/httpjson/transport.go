@@ -22,14 +22,13 @@ const (
 	maxHeader = 16 << 10 // bytes of an answer's header
 	maxAnswer = 64 << 10 // bytes of an answer's body
 
-	// idleTimeout is below the 5 s after which common servers close a connection without a
-	// word: what is written into it just then may have been executed, and is unknown.
+	// idleTimeout is below the 5 s after which common servers close a connection without notice. A
+	// request written at that moment may have been executed, and is unknown.
 	idleTimeout = 4 * time.Second
 )
 
-// dialer makes the connections of one rail. The transport goes on dialling for a
-// call that was cancelled; that ends after connect + TLS, or when the rail is
-// closed.
+// dialer makes the connections of one rail. The transport continues to dial for a call that was
+// cancelled; the dial ends after connect + TLS, or when the rail is closed.
 type dialer struct {
 	timeouts rails.Timeouts
 	loopback bool
@@ -39,11 +38,10 @@ type dialer struct {
 	strays   strays
 }
 
-// newTransport is an http.Transport with everything off that sends a payment
-// twice or elsewhere: no proxy from the environment, no HTTP/2 (its streams
-// share a connection, so that the first byte could not be told), no
-// compression. It is called by RoundTrip and never through an http.Client, so
-// there are no redirects and no cookies.
+// newTransport returns an http.Transport without the features that send a payment twice or
+// elsewhere: no proxy from the environment, no HTTP/2 (its streams share a connection, so that the
+// first byte of a request can't be observed), no compression. It is used by RoundTrip and never
+// through an http.Client, so there are no redirects and no cookies.
 func newTransport(d *dialer, concurrency int) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -91,7 +89,7 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 func (d *dialer) dial(ctx context.Context, network, address string) (*countingConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.timeouts.Connect))
 	defer cancel()
-	var permitted atomic.Bool // one of the addresses of the name is
+	var permitted atomic.Bool // one of the addresses of the name is permitted
 	nd := net.Dialer{Resolver: d.resolver, Control: func(network, address string, raw syscall.RawConn) error {
 		err := d.control(network, address, raw)
 		if err == nil {
@@ -103,7 +101,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (*countingCo
 	switch {
 	case permitted.Load():
 		d.strays.end()
-	case errors.Is(err, errForbidden) && (isLiteral(address) || d.strays.another(d.now())):
+	case errors.Is(err, errForbidden) && (isLiteral(address) || d.strays.count(d.now())):
 		err = fmt.Errorf("%w: %w", errAstray, err)
 	}
 	if err != nil {
@@ -112,8 +110,8 @@ func (d *dialer) dial(ctx context.Context, network, address string) (*countingCo
 	return &countingConn{Conn: conn}, nil
 }
 
-// control sees the address after the name was resolved, so that no answer of a
-// name server leads to this machine or to its cloud's metadata.
+// control checks the address after the name was resolved, so that no answer of a name server leads
+// to this machine or to its cloud's metadata service.
 func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	resolved, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -125,7 +123,7 @@ func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// tlsSettings loads trust and our own certificate. At least TLS 1.2.
+// tlsSettings loads the trusted certificates and our own. It requires at least TLS 1.2.
 func tlsSettings(c TLSConfig, getenv func(string) string) (*tls.Config, []secret.Value, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, NextProtos: []string{"http/1.1"}}
 	var all []error
@@ -136,7 +134,7 @@ func tlsSettings(c TLSConfig, getenv func(string) string) (*tls.Config, []secret
 		}
 		config.RootCAs = x509.NewCertPool()
 		if err == nil && !config.RootCAs.AppendCertsFromPEM([]byte(pem.Reveal())) {
-			all = append(all, fmt.Errorf("tls.ca: %s holds no certificate", c.CA))
+			all = append(all, fmt.Errorf("tls.ca: %s contains no certificate", c.CA))
 		}
 	}
 	if c.ClientCert.IsZero() {

@@ -13,43 +13,38 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// adapterVersion changes with any change of the code that changes the bytes of
-// a request.
+// adapterVersion changes with any change of the code that changes the bytes of a request.
 const adapterVersion = "httpjson/1"
 
-// RenderVersion is the adapter's version and two digests, as in
-// httpjson/1-62e1ae73d7d4-0a1b2c3d4e5f. The first is of the request's form: method,
-// path, body, literal headers and exponents. The second is of its destination: the
-// base URL (scheme, host, port and path), the server name of TLS, and the
-// references, never the values, of the secrets that identify us to the bank: bearer,
-// secret headers, signing key and client certificate. A digest shows neither an
-// address nor a reference.
+// RenderVersion returns the adapter's version and two digests, as in
+// httpjson/1-62e1ae73d7d4-0a1b2c3d4e5f. The first digest is of the request's form: method, path,
+// body, literal headers and exponents. The second is of its destination: the base URL (scheme,
+// host, port and path), the server name of TLS, and the references, never the values, of the
+// secrets that identify us to the bank: bearer, secret headers, signing key and client certificate.
+// A digest shows neither an address nor a reference.
 //
-// A rail key means something to the system and to the account under which it was
-// sent. Elsewhere a re-send is a first send, and "no such payment" proves nothing.
-// Where the version changes,
+// A rail key is valid for the system and the account under which it was sent. Anywhere else a
+// re-send is a first send, and "no such payment" proves nothing. If the version changes,
 //
-//   - an instruction that was sent before is not sent again (RENDER_CHANGED). It is
-//     parked where its outcome is unknown, and fails where the bank had refused it
-//     for the time being; an operator compares with the bank and replays it.
-//   - an inquiry about it answers UNAVAILABLE if the destination has changed, and it
-//     is parked when its inquiries are used up.
+//   - an instruction that was sent before is not sent again (RENDER_CHANGED). It is parked if its outcome is
+//     unknown, and fails if the bank had refused it for the time being; an operator compares with the bank
+//     and replays it.
+//   - an inquiry about it answers UNAVAILABLE if the destination has changed, and it is parked when its
+//     inquiries are used up.
 //   - an instruction that was never sent is not affected.
 //
-// This protects a change from the bank's sandbox to production, or to another
-// account. It also affects a system that merely moves to another name, and relayers
-// that reach one system by different names: use the same base URL in all of them,
-// and before a move pause new payments of the rail until nothing is in doubt. A
-// change that came too early can be taken back: the old configuration has the old
-// version.
+// This protects a change from the bank's sandbox to production, or to another account. It also
+// affects a system that merely gets another name, and relayers that reach one system by different
+// names. Use the same base URL in all of them, and before a move pause new payments of the rail
+// until no outcome is unknown. A change that came too early can be undone: the old configuration
+// has the old version.
 //
-// A secret that is replaced behind its reference, as in a rotation, keeps the
-// version; a change of the account behind the same reference is not noticed. The
-// certificates that we trust (tls.ca) are not part of it.
+// A secret that is replaced behind its reference, as in a rotation, keeps the version; a change of
+// the account behind the same reference is not detected. The certificates that we trust (tls.ca)
+// are not part of the version.
 //
-// Versions of earlier releases have the first digest only and differ from every
-// version of this one: what was sent before the upgrade is not sent again after it,
-// and is still asked about.
+// Versions of earlier releases have only the first digest and differ from every version of this
+// one: what was sent before the upgrade is not sent again after it, and can still be asked about.
 func (r *Rail) RenderVersion() string { return r.version }
 
 func renderVersion(config Config, profile rails.Profile) (string, error) {
@@ -97,7 +92,8 @@ func destinationOf(config Config) (string, error) {
 		signature = config.Signature.Secret.String()
 	}
 	return digest(map[string]any{
-		"scheme": base.Scheme, "host": strings.ToLower(base.Hostname()), "port": port, "path": strings.TrimSuffix(base.EscapedPath(), "/"),
+		"scheme": base.Scheme, "host": strings.ToLower(base.Hostname()), "port": port,
+		"path":        strings.TrimSuffix(base.EscapedPath(), "/"),
 		"server_name": config.TLS.ServerName,
 		"bearer":      config.Bearer.String(),
 		"headers":     headers,
@@ -106,7 +102,7 @@ func destinationOf(config Config) (string, error) {
 	})
 }
 
-// digest is the beginning of a SHA-256 of the facts, whose keys are sorted.
+// digest returns the beginning of a SHA-256 of the facts, whose keys are sorted.
 func digest(facts map[string]any) (string, error) {
 	text, err := json.Marshal(facts)
 	if err != nil {
@@ -116,8 +112,8 @@ func digest(facts map[string]any) (string, error) {
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// sentElsewhere reports whether sends of an earlier version went to another
-// destination than this rail's. A version without one leaves that open.
+// sentElsewhere reports whether sends of an earlier version went to another destination than this
+// rail's. A version without a destination leaves that open.
 func (r *Rail) sentElsewhere(earlier string) bool {
 	parts, own := strings.Split(earlier, "-"), strings.Split(r.version, "-")
 	return len(parts) == 3 && parts[2] != own[2]

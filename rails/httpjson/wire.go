@@ -10,43 +10,43 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// What a connection refuses to write with.
+// Errors of a write that a connection refuses.
 var (
 	errNoTicket = errors.New("no request owns this connection")
-	errSealed   = errors.New("the call is over, nothing may be written for it any more")
-	errSecond   = errors.New("the request went to another connection already")
-	errHeldUp   = errors.New("this process was held up for longer than the write may take")
+	errSealed   = errors.New("the call has ended, nothing may be written for it any more")
+	errSecond   = errors.New("the request has already gone to another connection")
+	errStalled  = errors.New("this process stalled for longer than the write may take")
 )
 
-// ticket is one request's right to be written once, to one connection. It is
-// how we know for sure whether a byte of the request left: HTTP libraries write
-// on goroutines of their own, after the caller was told that the call failed,
-// and send some requests again. A sealed ticket lets nothing out.
+// ticket is the right of one request to be written once, to one connection. It makes certain
+// whether a byte of the request left: HTTP libraries write on goroutines of their own, after the
+// call has returned an error to the caller, and send some requests again. A sealed ticket allows no
+// write.
 type ticket struct {
-	veto func() error      // asked right before the first byte; nil: yes
-	hear func(rails.Phase) // nil: phases are not told
+	veto    func() error      // called right before the first byte; nil allows the send
+	onPhase func(rails.Phase) // nil: phases are not reported
 
-	mu    sync.Mutex
-	state ticketState
-	conn  *wireConn   // the one that writes
-	given []*wireConn // those that the transport chose for the request
-	over  bool        // the call's context has ended
-	heard bool        // bytes have come back since the first byte was written
-	cause error       // what veto said
+	mu       sync.Mutex
+	state    ticketState
+	conn     *wireConn   // the connection that writes
+	given    []*wireConn // the connections that the transport chose for the request
+	over     bool        // the call's context has ended
+	gotBytes bool        // bytes were received since the first byte was written
+	cause    error       // the error of veto
 }
 
 type ticketState int
 
 const (
-	ticketFresh   ticketState = iota // nothing was tried
-	ticketAsking                     // veto and listeners are being asked
+	ticketFresh   ticketState = iota // no write was tried
+	ticketAsking                     // veto and onPhase are running
 	ticketWriting                    // a write is under way: a byte may have left
 	ticketLeft                       // a byte left
 	ticketSealed                     // none left, and none will
 )
 
-// seal ends the ticket and reports whether a byte may have left. False is final:
-// no later write goes through.
+// seal ends the ticket and reports whether a byte may have left. If it returns false, no later
+// write is allowed.
 func (t *ticket) seal() (left bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,12 +57,11 @@ func (t *ticket) seal() (left bool) {
 	return false
 }
 
-// closeConn closes the connection of a call whose context has ended, so that no read
-// or write outlives the call, whatever the bank answers. The transport alone does
-// not ensure that: after 101 Switching Protocols the response's body is the raw
-// connection, which neither the context nor a timeout of the transport ends, and
-// closing a TLS connection to a bank that does not read takes crypto/tls five
-// seconds.
+// closeConn closes the connection of a call whose context has ended, so that no read or write
+// outlives the call, whatever the bank answers. The transport alone does not ensure that: after 101
+// Switching Protocols the response's body is the raw connection, which neither the context nor a
+// timeout of the transport ends. Closing a TLS connection to a bank that does not read takes
+// crypto/tls five seconds.
 func (t *ticket) closeConn() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +71,7 @@ func (t *ticket) closeConn() {
 	}
 }
 
-// give notes that the transport chose a connection for the request.
+// give records that the transport chose a connection for the request.
 func (t *ticket) give(conn *wireConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,32 +81,31 @@ func (t *ticket) give(conn *wireConn) {
 	}
 }
 
-// hears notes that bytes came on a connection.
-func (t *ticket) hears(conn *wireConn) {
+// received records that bytes came on a connection.
+func (t *ticket) received(conn *wireConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.conn == conn && (t.state == ticketWriting || t.state == ticketLeft) {
-		t.heard = true
+		t.gotBytes = true
 	}
 }
 
-// answered reports whether what was read can be the answer: some of it came after the
-// request had begun to leave. What a connection brought before that belongs to an earlier
-// request.
+// answered reports whether what was read can be the answer: some of it came after the request had
+// begun to leave. Bytes from before that belong to an earlier request.
 func (t *ticket) answered() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.heard
+	return t.gotBytes
 }
 
-// vetoed is what the last question before the first byte was answered with.
+// vetoed returns the error of the last check before the first byte.
 func (t *ticket) vetoed() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.cause
 }
 
-// begin asks for leave to write. After the deadline the answer no longer counts.
+// begin asks for permission to write. After the deadline a permission is void.
 func (t *ticket) begin(conn *wireConn, deadline time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,27 +120,27 @@ func (t *ticket) begin(conn *wireConn, deadline time.Time) error {
 	t.state = ticketAsking
 	cause := t.ask()
 	if cause == nil && !time.Now().Before(deadline) {
-		cause = errHeldUp
+		cause = errStalled
 	}
 	if cause != nil {
 		t.cause, t.state = cause, ticketSealed
 		return cause
 	}
-	if t.state == ticketSealed { // while we asked
+	if t.state == ticketSealed { // during ask
 		return errSealed
 	}
 	t.state, t.conn = ticketWriting, conn
 	return nil
 }
 
-// ask calls out without the lock: seal must never wait for a listener. A panic
-// there would be on a goroutine of the transport and end the process.
+// ask calls veto and onPhase without the lock, so that seal never waits for them. It recovers from
+// a panic, which would end the process, since this is a goroutine of the transport.
 func (t *ticket) ask() (cause error) {
 	t.mu.Unlock()
 	defer t.mu.Lock()
 	defer func() {
 		if recover() != nil {
-			cause = errors.New("the question before the first byte panicked")
+			cause = errors.New("the check before the first byte panicked")
 		}
 	}()
 	if t.veto != nil {
@@ -150,13 +148,13 @@ func (t *ticket) ask() (cause error) {
 			return err
 		}
 	}
-	if t.hear != nil {
-		t.hear(rails.PhaseFirstByte)
+	if t.onPhase != nil {
+		t.onPhase(rails.PhaseFirstByte)
 	}
 	return nil
 }
 
-// end tells whether the system took any byte of the write.
+// end records whether the operating system took any byte of the write.
 func (t *ticket) end(took bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,8 +167,8 @@ func (t *ticket) end(took bool) {
 	}
 }
 
-// countingConn is the connection to the network. It counts the bytes that the
-// system took, TLS records and all.
+// countingConn is the network connection. It counts the bytes that the operating system took,
+// including those of TLS records.
 type countingConn struct {
 	net.Conn
 	taken atomic.Int64
@@ -182,18 +180,18 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wireConn is what the HTTP transport writes requests to: the plain stream over
-// TCP, or the inside of TLS. Handshakes and alerts of TLS go past it.
+// wireConn is what the HTTP transport writes requests to: the plain TCP stream, or the inside of
+// TLS. The handshakes and alerts of TLS bypass it.
 type wireConn struct {
 	net.Conn
 	network *countingConn
-	timeout time.Duration // of the writes of one request, together
+	timeout time.Duration // for all writes of one request
 
 	mu     sync.Mutex
-	ticket *ticket // of the request that has the connection now, or had it last
+	ticket *ticket // of the request that uses the connection, or used it last
 }
 
-// attach gives the connection to a request, before its first byte.
+// attach assigns the connection to a request, before its first byte.
 func (c *wireConn) attach(t *ticket) error {
 	c.mu.Lock()
 	c.ticket = t
@@ -202,8 +200,7 @@ func (c *wireConn) attach(t *ticket) error {
 	return c.Conn.SetWriteDeadline(time.Time{})
 }
 
-// closeConn closes the network below TLS, unless another request has the connection
-// by now.
+// closeConn closes the network connection below TLS, unless another request uses it by now.
 func (c *wireConn) closeConn(t *ticket) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +218,7 @@ func (c *wireConn) owner() *ticket {
 func (c *wireConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if t := c.owner(); n > 0 && t != nil {
-		t.hears(c)
+		t.received(c)
 	}
 	return n, err
 }
@@ -231,10 +228,10 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	if t == nil {
 		return 0, errNoTicket
 	}
-	// Taken before the question: a worker that is frozen at any moment from here
-	// to the first byte, and goes on when its claim is another's or the rail has
-	// forgotten the key, finds the deadline over and sends nothing. What is left
-	// is a freeze between the network's own look at the deadline and its write.
+	// The deadline counts from before the check. A worker that stalls at any moment from here to
+	// the first byte, and resumes when another worker owns its claim or the rail has forgotten the
+	// key, finds the deadline over and sends nothing. What remains is a stall between the network's
+	// own check of the deadline and its write.
 	deadline := time.Now().Add(c.timeout)
 	if err := t.begin(c, deadline); err != nil {
 		return 0, err

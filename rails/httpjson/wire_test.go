@@ -134,7 +134,7 @@ func (c *closedConn) Close() error {
 func TestVetoThatPanics(t *testing.T) {
 	for name, asked := range map[string]*ticket{
 		"veto":     {veto: func() error { panic("veto") }},
-		"listener": {hear: func(rails.Phase) { panic("listener") }},
+		"listener": {onPhase: func(rails.Phase) { panic("listener") }},
 	} {
 		conn := wireOver(&brokenConn{takes: 1000})
 		_ = conn.attach(asked)
@@ -226,10 +226,10 @@ func TestWriteDeadlineIsOlderThanTheQuestion(t *testing.T) {
 	conn.timeout = time.Millisecond
 	frozen := &ticket{veto: func() error { <-time.After(5 * time.Millisecond); return nil }}
 	_ = conn.attach(frozen)
-	if _, err := conn.Write([]byte("POST")); !errors.Is(err, errHeldUp) || network.written != 0 {
+	if _, err := conn.Write([]byte("POST")); !errors.Is(err, errStalled) || network.written != 0 {
 		t.Errorf("after a freeze: %v, %d bytes went out", err, network.written)
 	}
-	if frozen.seal() || !errors.Is(frozen.vetoed(), errHeldUp) {
+	if frozen.seal() || !errors.Is(frozen.vetoed(), errStalled) {
 		t.Error("left, or without a cause")
 	}
 }

@@ -1,9 +1,8 @@
-// Package railconfig reads the file that names the rails of an installation and
-// opens them. It is apart from package rails because the adapters import that.
+// Package railconfig reads the file that lists the rails of an installation, and opens them. It is
+// separate from package rails because the adapters import that package.
 //
-// One file serves two commands. `railhead rail apply` takes the profiles from it
-// into the database; the processes that send take endpoints and references to
-// secrets, which never leave it.
+// One file serves two purposes. `railhead rail apply` stores its profiles in the database; the
+// processes that send use its endpoints and references to secrets, which are stored nowhere else.
 package railconfig
 
 import (
@@ -28,13 +27,13 @@ type File struct {
 	Rails     []RailConfig `json:"rails"`
 }
 
-// RailConfig is one rail: its facts, and how this process reaches it.
+// RailConfig is one rail: its profile, and how this process reaches it.
 type RailConfig struct {
 	RailType string           `json:"rail_type"`
 	Adapter  string           `json:"adapter"` // http or noop
 	Profile  rails.Profile    `json:"profile"`
 	HTTP     *httpjson.Config `json:"http"`
-	// Callback is how the rail reports later; absent: it does not.
+	// Callback configures the rail's callbacks; absent: it sends none.
 	Callback *callback.Config `json:"callback"`
 
 	allowNoop bool
@@ -50,27 +49,26 @@ const (
 // maxRails bounds a file.
 const maxRails = 1000
 
-// ErrBadFile is what every refusal of a file wraps.
+// ErrBadFile is wrapped by every error about a rails file.
 var ErrBadFile = errors.New("bad rail configuration")
 
 //go:embed example.yaml
 var example string
 
-// Example is a complete rails file with comments, which LoadProfiles accepts. Its
-// rails are made up.
+// Example returns a complete rails file with comments, which LoadProfiles accepts. Its rails are
+// invented.
 func Example() string { return example }
 
-// Load reads and checks a file of at most 1 MiB and 1,000 rails, and returns every
-// fault at once with its line; each error wraps ErrBadFile. It looks up no secret;
-// Open does, by getenv. A rail's endpoint is not compared with its profile: a process
-// that sends goes by the profile in force.
+// Load reads and checks a file of at most 1 MiB and 1,000 rails, and returns all faults in one
+// error, each with its line; the error wraps ErrBadFile. It resolves no secret; Open does, with
+// getenv. It does not compare a rail's endpoint with its profile: a process that sends uses the
+// profile in force.
 func Load(path string, getenv func(string) string) (File, error) {
 	return load(path, getenv, (*RailConfig).complete)
 }
 
-// LoadProfiles is Load for a file whose profiles are to be put in force. It also
-// refuses a profile that the rail's own endpoint contradicts, with which no relayer
-// could open the rail.
+// LoadProfiles is like Load, for a file whose profiles are to be put in force. It also refuses a
+// profile that contradicts the rail's own endpoint, because no relayer could open such a rail.
 func LoadProfiles(path string, getenv func(string) string) (File, error) {
 	return load(path, getenv, func(rail *RailConfig) []error {
 		return append(rail.complete(), rail.disagreements()...)
@@ -89,13 +87,13 @@ func load(path string, getenv func(string) string, check func(*RailConfig) []err
 	return file, nil
 }
 
-// Parse is Load for a text in hand.
+// Parse is like Load, for the text of a file.
 func Parse(text []byte, getenv func(string) string) (File, error) {
 	return parse(text, getenv, (*RailConfig).complete)
 }
 
-// parse checks each rail by a function that fills in defaults and lists what is wrong,
-// each fault with the path of its field first.
+// parse checks each rail by a function that fills in defaults and returns the faults, each with the
+// path of its field first.
 func parse(text []byte, getenv func(string) string, check func(*RailConfig) []error) (File, error) {
 	var file File
 	lines, err := yamlstrict.Decode(text, &file)
@@ -115,7 +113,8 @@ func parse(text []byte, getenv func(string) string, check func(*RailConfig) []er
 			all = append(all, fmt.Errorf("line %d: %s.%w", lines.Of(at+"."+field(fault)), at, fault))
 		}
 		if other, twice := first[rail.RailType]; twice {
-			all = append(all, fmt.Errorf("line %d: %s.rail_type %q is that of rails.%d too", lines.Of(at+".rail_type"), at, rail.RailType, other))
+			all = append(all, fmt.Errorf("line %d: %s.rail_type %q is that of rails.%d too",
+				lines.Of(at+".rail_type"), at, rail.RailType, other))
 		}
 		first[rail.RailType] = n
 	}
@@ -125,8 +124,7 @@ func parse(text []byte, getenv func(string) string, check func(*RailConfig) []er
 	return file, nil
 }
 
-// complete fills in defaults and lists what is wrong, each fault with the path
-// of its field first.
+// complete fills in defaults and returns the faults, each with the path of its field first.
 func (c *RailConfig) complete() []error {
 	var all []error
 	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
@@ -165,7 +163,8 @@ func (c *RailConfig) complete() []error {
 			refuse("http.%w", fault)
 		}
 		checks := &c.Profile.Checks
-		checks.Required = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(checks.Required), config.Requires()...))))
+		required := append(slices.Clone(checks.Required), config.Requires()...)
+		checks.Required = slices.Compact(slices.Sorted(slices.Values(required)))
 	case AdapterNoop:
 		if !c.allowNoop {
 			refuse("adapter is noop, which makes no payment; allow_noop: true at the top of the file permits it")
@@ -179,8 +178,8 @@ func (c *RailConfig) complete() []error {
 	return all
 }
 
-// disagreements lists where the endpoint of a completed rail and its profile
-// contradict each other, each with the path of its field first.
+// disagreements returns where the endpoint of a completed rail contradicts its profile, each with
+// the path of its field first.
 func (c *RailConfig) disagreements() []error {
 	if c.Adapter != AdapterHTTP || c.HTTP == nil {
 		return nil
@@ -188,7 +187,7 @@ func (c *RailConfig) disagreements() []error {
 	return split(c.HTTP.Agrees(c.Profile))
 }
 
-// split takes a join apart.
+// split returns the errors that were joined.
 func split(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -199,24 +198,26 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// field is the path that a fault begins with, in the form of yamlstrict.Lines.
+// field returns the path that a fault begins with, in the form of yamlstrict.Lines.
 func field(fault error) string {
 	word, _, _ := strings.Cut(fault.Error(), " ")
 	word = strings.TrimSuffix(word, ":")
 	return strings.NewReplacer("[", ".", "]", "").Replace(word)
 }
 
-// Open makes a rail with the profile that is in force, which need not be the
-// file's: the database decides. It looks up the secrets and opens no connection.
-// A rail that is an io.Closer wants to be closed.
+// Open returns a rail with the profile in force, which need not be the file's: the database
+// decides. It resolves the secrets and opens no connection. If the rail is an io.Closer, the caller
+// closes it.
 func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
 	if config.RailType != profile.RailType {
-		return nil, fmt.Errorf("%w: the rail %q can't have the profile of %q", ErrBadFile, config.RailType, profile.RailType)
+		return nil, fmt.Errorf("%w: the rail %q can't have the profile of %q",
+			ErrBadFile, config.RailType, profile.RailType)
 	}
 	switch config.Adapter {
 	case AdapterHTTP:
 		if config.HTTP == nil || config.getenv == nil {
-			return nil, fmt.Errorf("%w: rail %s was not loaded from a file with its secrets at hand", ErrBadFile, config.RailType)
+			return nil, fmt.Errorf("%w: rail %s was not loaded from a file with its secrets at hand", ErrBadFile,
+				config.RailType)
 		}
 		rail, err := httpjson.Open(*config.HTTP, profile, config.getenv)
 		if err != nil {
@@ -233,8 +234,8 @@ func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
 	}
 }
 
-// Callbacks makes the reader of each rail's callbacks, where it has a section
-// for them. It looks up the secrets. Codes are classed by the file's profile.
+// Callbacks returns a reader for each rail that has a callback section. It resolves the secrets.
+// The file's profile classifies the codes.
 func (f File) Callbacks(getenv func(string) string) (map[string]*callback.Reader, error) {
 	readers := make(map[string]*callback.Reader)
 	var all []error

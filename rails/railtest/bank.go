@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// bank listens on a raw socket and remembers every request it was ever sent a
-// whole head of. What it does with one is the test's to say.
+// bank listens on a raw socket and records every request whose head arrived completely. The test
+// decides what it does with a request.
 type bank struct {
 	url      string
 	listener net.Listener
 	behave   func(c *client)
-	ended    chan struct{} // closed when the test is over
+	ended    chan struct{} // closed when the test ends
 
 	mu    sync.Mutex
 	seen  []seen
-	bytes int64 // that arrived, requests or not
+	bytes int64 // all bytes that arrived
 	conns map[net.Conn]bool
 	work  sync.WaitGroup
 }
 
-// seen is one request as the bank got it.
+// seen is one request as the bank received it.
 type seen struct {
 	method string
 	target string
@@ -38,7 +38,7 @@ type seen struct {
 	reused bool // not the first on its connection
 }
 
-// client is one connection to the bank, at a request that was just read.
+// client is one connection to the bank, after a request was read.
 type client struct {
 	net.Conn
 	bank    *bank
@@ -46,8 +46,8 @@ type client struct {
 	head    *http.Request
 }
 
-// openBank starts a bank that behaves so at each request. The connection goes
-// on to the next request if behave returns and did not close it.
+// openBank starts a bank that calls behave for each request. If behave returns without closing the
+// connection, the bank reads the next request.
 func openBank(t testing.TB, behave func(c *client)) *bank {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,7 +117,7 @@ func (b *bank) serve(conn net.Conn) {
 	}
 }
 
-// counter counts what arrives, so that half a request is seen too.
+// counter counts the bytes that arrive, so that incomplete requests count too.
 type counter struct {
 	net.Conn
 	bank *bank
@@ -131,7 +131,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// requests is everything the bank has seen.
+// requests returns all requests that the bank received.
 func (b *bank) requests() []seen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +144,7 @@ func (b *bank) arrived() int64 {
 	return b.bytes
 }
 
-// times counts the requests that name a rail key, in whatever place.
+// times counts the requests that contain a rail key, in any place.
 func (b *bank) times(railKey string) int {
 	n := 0
 	for _, request := range b.requests() {
@@ -156,15 +156,15 @@ func (b *bank) times(railKey string) int {
 	return n
 }
 
-// say answers, with the key of the request's payment put in.
+// say sends an answer with the rail key filled in.
 func (c *client) say(answer Answer, railKey string) {
 	body := strings.ReplaceAll(answer.Body, "{rail_key}", railKey)
 	fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		answer.Status, http.StatusText(answer.Status), len(body), body)
 }
 
-// stream writes a piece again and again, at a pace, until the client hangs up
-// or the test ends.
+// stream writes a piece repeatedly, at a pace, until the client closes the connection or the test
+// ends.
 func (c *client) stream(piece string, every time.Duration) {
 	tick := time.NewTicker(max(every, time.Microsecond))
 	defer tick.Stop()
@@ -183,7 +183,7 @@ func (c *client) stream(piece string, every time.Duration) {
 	}
 }
 
-// hang does nothing until the other side hangs up or the test ends.
+// hang does nothing until the client closes the connection or the test ends.
 func (c *client) hang() {
 	gone := make(chan struct{})
 	c.bank.work.Go(func() {
@@ -198,7 +198,7 @@ func (c *client) hang() {
 	}
 }
 
-// closedPort is an address at which nothing listens.
+// closedPort returns an address at which no process listens.
 func closedPort(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

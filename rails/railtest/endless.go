@@ -14,11 +14,11 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// statuses are what an endless answer begins with: some of each class, those
-// without a body by definition, and the switch to another protocol.
+// statuses are the status codes of endless answers: some of each class, those without a body by
+// definition, and the switch to another protocol.
 var statuses = []int{100, 101, 102, 200, 202, 204, 205, 206, 300, 304, 400, 401, 404, 409, 422, 500, 503, 999}
 
-// endings are the ways in which what follows a status line does not end.
+// endings are ways in which an answer does not end after its status line.
 var endings = []struct {
 	name   string
 	header string
@@ -30,15 +30,15 @@ var endings = []struct {
 	{"chunks in drips", "Transfer-Encoding: chunked\r\n\r\n", dripping("1\r\n \r\n")},
 	{"a trailer in drips", "Transfer-Encoding: chunked\r\n\r\n0\r\n", dripping("X: 1\r\n")},
 	{"another protocol that is silent", "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", (*client).hang},
-	{"another protocol that speaks", "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", dripping(" ")},
+	{"another protocol that sends", "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", dripping(" ")},
 }
 
 func dripping(piece string) func(c *client) {
 	return func(c *client) { c.stream(piece, 5*time.Millisecond) }
 }
 
-// endlessAnswers: an answer without an end costs no more than the budget,
-// whatever its status and protocol, and proves nothing.
+// endlessAnswers tests that an answer without an end costs no more than the budget, whatever its
+// status and protocol, and proves nothing.
 func endlessAnswers(t *testing.T, s Subject) {
 	s = s.hurried()
 	for _, status := range statuses {
@@ -49,10 +49,10 @@ func endlessAnswers(t *testing.T, s Subject) {
 	}
 }
 
-// stopEndsAnswers: a stop ends the call at once, however much of its budget is
-// left and whatever the bank is sending.
+// stopEndsAnswers tests that a stop ends the call at once, however much of its budget is left and
+// whatever the bank is sending.
 func stopEndsAnswers(t *testing.T, s Subject) {
-	const reading = 20 * time.Millisecond // most rails are in the body by then; a stop before it is as good
+	const reading = 20 * time.Millisecond // most rails read the body by then; an earlier stop is as good
 	for _, status := range statuses {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			t.Parallel()
@@ -61,9 +61,8 @@ func stopEndsAnswers(t *testing.T, s Subject) {
 	}
 }
 
-// endless makes a send, and an inquiry where the rail can be asked, for every
-// ending of an answer, all at once. Answering is called when the head of the
-// answer was written.
+// endless makes a send, and an inquiry if the rail can be asked, for every ending of an answer, all
+// at once. It calls answering after the head of the answer was written.
 func (s Subject) endless(t *testing.T, status int, within time.Duration, answering func(stop context.CancelFunc)) {
 	var calls sync.WaitGroup
 	for _, ending := range endings {
@@ -96,8 +95,8 @@ func (s Subject) endless(t *testing.T, status int, within time.Duration, answeri
 	calls.Wait()
 }
 
-// ends fails if a call takes longer than it may. The bank then closes its
-// connections, so that the call ends and the test goes on.
+// ends fails the test if a call takes longer than it may. The bank then closes its connections, so
+// that the call ends and the test continues.
 func ends(t *testing.T, b *bank, name string, within time.Duration, call func() rails.Result) rails.Result {
 	t.Helper()
 	ended := make(chan rails.Result, 1)
@@ -114,8 +113,8 @@ func ends(t *testing.T, b *bank, name string, within time.Duration, call func() 
 	}
 }
 
-// slotsComeBack: as many endless answers as the rail has slots do not keep the
-// next payment from being sent.
+// slotsComeBack tests that as many endless answers as the rail has slots do not keep the next
+// payment from being sent.
 func slotsComeBack(t *testing.T, s Subject) {
 	s = s.hurried()
 	s.Profile.Concurrency = 2

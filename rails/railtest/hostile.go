@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// garbage: what is no answer proves nothing.
+// garbage tests that what is not an answer proves nothing.
 func garbage(t *testing.T, s Subject) {
 	accepted := s.Sends[payment.ResultAccepted]
 	for name, raw := range map[string]string{
@@ -54,8 +54,8 @@ func garbage(t *testing.T, s Subject) {
 	}
 }
 
-// undecoded: a coding that was not asked for is not decoded, however honest what
-// it hides. Decoding would be the way in for bombs.
+// undecoded tests that a content coding that was not requested is not decoded, even around a valid
+// answer. Decoding would let decompression bombs in.
 func undecoded(t *testing.T, s Subject) {
 	send := s.next()
 	b := openBank(t, func(c *client) {
@@ -68,13 +68,14 @@ func undecoded(t *testing.T, s Subject) {
 	want(t, s.send(t, s.open(t, b.url), send), payment.ResultUnknown, true)
 }
 
-// page is an answer of the length that it says; the rail key has 34 characters.
+// page returns an answer with the right length; the rail key has 34 characters.
 func page(status int, body string) string {
 	length := len(strings.ReplaceAll(body, "{rail_key}", strings.Repeat("k", 34)))
-	return fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, length, body)
+	return fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status,
+		length, body)
 }
 
-// cutOff: the connection ends at each point of an acceptance.
+// cutOff tests a connection that ends at each point of an acceptance.
 func cutOff(t *testing.T, s Subject) {
 	send := s.next()
 	whole := page(200, strings.ReplaceAll(s.Sends[payment.ResultAccepted].Body, "{rail_key}", send.RailKey))
@@ -98,7 +99,7 @@ func cutOff(t *testing.T, s Subject) {
 	want(t, s.send(t, rail, send), payment.ResultAccepted, true)
 }
 
-// boundedAnswers: no answer costs more memory or time than an honest one.
+// boundedAnswers tests that no answer costs more memory or time than a valid one.
 func boundedAnswers(t *testing.T, s Subject) {
 	s = s.hurried()
 	accepted := strings.TrimSuffix(s.Sends[payment.ResultAccepted].Body, "}")
@@ -162,8 +163,8 @@ func gzipped(text []byte) string {
 	return out.String()
 }
 
-// hangs: a bank that stops at any point costs no more than the budget, and
-// other calls of the rail nothing.
+// hangs tests that a bank that stops at any point costs no more than the budget, and does not
+// affect other calls of the rail.
 func hangs(t *testing.T, s Subject) {
 	s = s.hurried()
 	for name, said := range map[string]string{

@@ -16,9 +16,9 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// oneRequestASend: a bank that takes the payment and hangs up without a word
-// sees it once. On a used connection HTTP libraries send again by themselves,
-// above all with an Idempotency-Key header.
+// oneRequestASend tests that a bank that takes the payment and closes the connection without an
+// answer receives it once. On a reused connection HTTP libraries send again by themselves, in
+// particular with an Idempotency-Key header.
 func oneRequestASend(t *testing.T, s Subject) {
 	var mute atomic.Bool
 	b := openBank(t, func(c *client) {
@@ -51,7 +51,7 @@ func oneRequestASend(t *testing.T, s Subject) {
 	}
 }
 
-// manyAtOnce: concurrent sends are one request each, and get their own answers.
+// manyAtOnce tests that concurrent sends are one request each, and get their own answers.
 func manyAtOnce(t *testing.T, s Subject) {
 	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	rail := s.open(t, b.url)
@@ -69,7 +69,7 @@ func manyAtOnce(t *testing.T, s Subject) {
 	}
 }
 
-// railKey finds the key in a request: every adapter has to put it somewhere.
+// railKey returns the rail key of a request: every adapter has to put it somewhere.
 func (c *client) railKey(s Subject) string {
 	if s.KeyHeader != "" {
 		return c.request.header.Get(s.KeyHeader)
@@ -81,8 +81,8 @@ func (c *client) railKey(s Subject) string {
 	return string(c.request.body[at : at+34])
 }
 
-// notSentIsFinal: calls are cancelled at any moment, and whichever says that
-// nothing was sent is right, then and later.
+// notSentIsFinal tests that calls cancelled at any moment return NOT_SENT only if the bank receives
+// nothing, then or later.
 func notSentIsFinal(t *testing.T, s Subject) {
 	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	rail := s.open(t, b.url)
@@ -106,8 +106,7 @@ func notSentIsFinal(t *testing.T, s Subject) {
 			t.Errorf("a cancelled call: %+v", got)
 		}
 	}
-	// A last payment goes through the same connections, so that whatever was
-	// still on its way has arrived.
+	// A last payment uses the same connections, so that whatever was under way has arrived.
 	last := s.next()
 	want(t, s.send(t, rail, last), payment.ResultAccepted, true)
 	b.close()
@@ -118,7 +117,7 @@ func notSentIsFinal(t *testing.T, s Subject) {
 	}
 }
 
-// cancelAfterFirstByte: once a byte left, a cancelled call is UNKNOWN, at once.
+// cancelAfterFirstByte tests that a call cancelled after the first byte is UNKNOWN, at once.
 func cancelAfterFirstByte(t *testing.T, s Subject) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -137,7 +136,7 @@ func cancelAfterFirstByte(t *testing.T, s Subject) {
 	}
 }
 
-// noRedirect: no redirect may take the money elsewhere.
+// noRedirect tests that no redirect takes the money elsewhere.
 func noRedirect(t *testing.T, s Subject) {
 	elsewhere := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	for _, status := range []int{300, 301, 302, 303, 304, 307, 308} {
@@ -157,8 +156,7 @@ func noRedirect(t *testing.T, s Subject) {
 	}
 }
 
-// sameBytes: each send of an instruction is the same request, whichever process
-// makes it.
+// sameBytes tests that each send of an instruction is the same request, whichever process makes it.
 func sameBytes(t *testing.T, s Subject) {
 	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultUnknown], c.railKey(s)) })
 	send := s.next()
@@ -190,9 +188,9 @@ func sameBytes(t *testing.T, s Subject) {
 	}
 }
 
-// anotherSystem: a bank at another address knows nothing of what was sent to the
-// first one. The render version tells them apart, so that no payment is sent again
-// to the other, and an inquiry there proves nothing.
+// anotherSystem tests two banks at two addresses: the second does not have what was sent to the
+// first. The render version distinguishes them, so that no payment is sent again to the other, and
+// an inquiry there proves nothing.
 func anotherSystem(t *testing.T, s Subject) {
 	first, second := openBank(t, func(c *client) { c.Close() }), openBank(t, func(c *client) {
 		c.say(s.Inquiries[payment.ResultNotFound], c.railKey(s))
@@ -215,7 +213,7 @@ func anotherSystem(t *testing.T, s Subject) {
 	want(t, s.inquire(t, after, q), payment.ResultNotFound, true)
 }
 
-// reset ends a connection so that the other side sees an error and no end.
+// reset ends a connection so that the client gets an error and no end of file.
 func (c *client) reset() {
 	if conn, ok := c.Conn.(*net.TCPConn); ok {
 		if err := conn.SetLinger(0); err != nil && !errors.Is(err, net.ErrClosed) {

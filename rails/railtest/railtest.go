@@ -1,7 +1,7 @@
-// Package railtest is the suite that every adapter passes before it may move
-// money. It plays a bank of its own, over raw connections, that answers, lies,
-// hangs, drips and hangs up, and it checks the promises of rails.Rail from the
-// outside: what the bank saw is the witness.
+// Package railtest is the test suite that every adapter has to pass before it may move money. It
+// runs a bank of its own, over raw connections, that answers, sends false answers, hangs, drips and
+// closes connections, and it checks the promises of rails.Rail from the outside: what the bank
+// received is the witness.
 package railtest
 
 import (
@@ -17,49 +17,48 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// Subject is an adapter as the suite needs to know it. It speaks HTTP/1.1.
+// Subject describes an adapter to the suite. The adapter uses HTTP/1.1.
 type Subject struct {
-	// Open makes a rail that sends to the bank at baseURL, which is plain HTTP
-	// on loopback, with this profile. The suite closes it.
+	// Open returns a rail that sends with this profile to the bank at baseURL, which is plain HTTP
+	// on loopback. The suite closes it.
 	Open func(t testing.TB, baseURL string, profile rails.Profile) rails.Rail
-	// Profile is completed with short timeouts.
+	// Profile is the rail's; the suite replaces its timeouts.
 	Profile rails.Profile
-	// Send is an instruction that the rail takes. The suite gives it ids.
+	// Send is an instruction that the rail accepts. The suite sets its ids.
 	Send rails.Send
-	// Sends is how the bank says each result of a send, NOT_SENT aside; and
-	// Inquiries, if the rail can be asked, each result of an inquiry.
+	// Sends contains the bank's answer for each result of a send but NOT_SENT. Inquiries contains
+	// one for each result of an inquiry, if the rail can be asked.
 	Sends     map[payment.Result]Answer
 	Inquiries map[payment.Result]Answer
 	// OtherPayment is an acceptance of a payment that is not ours.
 	OtherPayment Answer
 	// UnmappedCode is a refusal with a code that is in no table.
 	UnmappedCode Answer
-	// Remark is a refusal that carries any text as the bank's message.
+	// Remark returns a refusal with a text as the bank's message.
 	Remark func(text string) Answer
-	// KeyHeader is the request header that carries the rail key; empty: none.
+	// KeyHeader is the request header with the rail key; empty: none.
 	KeyHeader string
-	// Secrets are what the rail was opened with and must never show.
+	// Secrets are the secrets that the rail was opened with, which must never show.
 	Secrets []string
 
 	phase time.Duration // the timeout of each phase
 }
 
-// Answer is an HTTP answer. {rail_key} in the body becomes the key of the
-// payment that was sent.
+// Answer is an HTTP answer. {rail_key} in the body is replaced by the rail key of the payment.
 type Answer struct {
 	Status int
 	Body   string
 }
 
-// Where a bank is honest its answer is waited for; where it hangs it is not.
-// Slack is what a busy machine may add to a whole call.
+// The timeouts of a phase: patient where the bank answers, hasty where it hangs. Slack is what a
+// busy machine may add to a whole call.
 const (
 	patient = 5 * time.Second
 	hasty   = 250 * time.Millisecond
 	slack   = 3 * time.Second
 )
 
-// Run holds a subject to the whole contract.
+// Run tests a subject against the whole contract.
 func Run(t *testing.T, s Subject) {
 	s.phase = patient
 	for _, part := range []struct {
@@ -102,7 +101,7 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// open makes the rail under test, closed before leaks are looked for.
+// open returns the rail under test. It is closed before the check for leaks.
 func (s Subject) open(t testing.TB, baseURL string) rails.Rail {
 	t.Helper()
 	profile := s.profile()
@@ -120,23 +119,23 @@ func (s Subject) open(t testing.TB, baseURL string) rails.Rail {
 	return rail
 }
 
-// profile is the subject's, with the timeouts of the test.
+// profile returns the subject's profile with the timeouts of the test.
 func (s Subject) profile() rails.Profile {
 	profile, each := s.Profile, payment.Duration(s.phase)
 	profile.Timeouts = rails.Timeouts{Connect: each, TLS: each, Write: each, ResponseHeader: each, Body: each}
 	return profile.WithDefaults()
 }
 
-// hurried is the subject with short timeouts.
+// hurried returns the subject with short timeouts.
 func (s Subject) hurried() Subject {
 	s.phase = hasty
 	return s
 }
 
-// budget is the longest that a call may take.
+// budget returns the longest time that a call may take.
 func (s Subject) budget() time.Duration { return 5*s.phase + slack }
 
-// next is a send of a new instruction.
+// next returns a send of a new instruction.
 func (s Subject) next() rails.Send {
 	send := s.Send
 	send.OutboxID = payment.NewID()
@@ -147,7 +146,7 @@ func (s Subject) next() rails.Send {
 	return send
 }
 
-// send makes a call and holds its result to what is true of every result.
+// send makes a call and checks what holds for every result.
 func (s Subject) send(t *testing.T, rail rails.Rail, send rails.Send) rails.Result {
 	t.Helper()
 	if checker, ok := rail.(rails.Checker); ok {
@@ -169,7 +168,7 @@ func (s Subject) inquire(t *testing.T, rail rails.Rail, q rails.Inquiry) rails.R
 	return result
 }
 
-// valid checks what is true of every result.
+// valid checks what holds for every result.
 func (s Subject) valid(t *testing.T, result rails.Result, allowed []payment.Result, took time.Duration) {
 	t.Helper()
 	known := false
@@ -185,7 +184,8 @@ func (s Subject) valid(t *testing.T, result rails.Result, allowed []payment.Resu
 	if result.Result == payment.ResultNotSent && result.FirstByte {
 		t.Errorf("NOT_SENT with a first byte: %+v", result)
 	}
-	if len(result.Message) > payment.MaxErrorMessage || len(result.Reference) > rails.MaxReference || len(result.Code) > rails.MaxCode {
+	if len(result.Message) > payment.MaxErrorMessage || len(result.Reference) > rails.MaxReference ||
+		len(result.Code) > rails.MaxCode {
 		t.Errorf("unbounded text in %+v", result)
 	}
 	if result.Message != rails.Sanitize(result.Message) {
@@ -194,7 +194,7 @@ func (s Subject) valid(t *testing.T, result rails.Result, allowed []payment.Resu
 	s.redact(t, fmt.Sprintf("%+v", result))
 }
 
-// redact fails if a text shows a secret.
+// redact fails the test if a text contains a secret.
 func (s Subject) redact(t *testing.T, text string) {
 	t.Helper()
 	for _, secret := range s.Secrets {
@@ -204,7 +204,7 @@ func (s Subject) redact(t *testing.T, text string) {
 	}
 }
 
-// want fails if a result is not the one expected.
+// want fails the test if a result is not the one expected.
 func want(t *testing.T, got rails.Result, result payment.Result, firstByte bool) {
 	t.Helper()
 	if got.Result != result || got.FirstByte != firstByte {

@@ -12,8 +12,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// inquiryProvesNothing: whatever is no answer to an inquiry is UNAVAILABLE, and
-// a page that the bank did not write is no "not found".
+// inquiryProvesNothing tests that what is not an answer to an inquiry is UNAVAILABLE, and that a
+// page which the bank did not write is not "not found".
 func inquiryProvesNothing(t *testing.T, s Subject) {
 	if len(s.Inquiries) == 0 {
 		return
@@ -45,8 +45,8 @@ func inquiryProvesNothing(t *testing.T, s Subject) {
 	want(t, s.inquire(t, s.open(t, b.url), s.question()), payment.ResultUnavailable, true)
 }
 
-// noSecretShows: not in any form of the rail, and not in what a bank says that
-// echoes all it was sent.
+// noSecretShows tests that no secret shows in any form of the rail, or in an answer of a bank that
+// echoes all it received.
 func noSecretShows(t *testing.T, s Subject) {
 	b := openBank(t, func(c *client) {
 		var all strings.Builder
@@ -89,7 +89,7 @@ func noSecretShows(t *testing.T, s Subject) {
 	s.redact(t, fmt.Sprintf("%+v", s.send(t, s.open(t, closedPort(t)), s.next())))
 }
 
-// foreignText: what a bank says is stored and shown; it must not break out.
+// foreignText tests that the texts of a bank, which are stored and shown, are sanitized.
 func foreignText(t *testing.T, s Subject) {
 	hostile := "\x00\x1b[31mred\r\nSet-Cookie: a=b\u2028\u202e " + strings.Repeat("long ", 2000) + " end"
 	for name, text := range map[string]string{

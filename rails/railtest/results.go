@@ -12,14 +12,14 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// everyResult: each word that a send may return has an answer that leads to it.
+// everyResult tests that each result of a send has an answer that leads to it.
 func everyResult(t *testing.T, s Subject) {
 	for _, result := range payment.SendResults() {
 		if result == payment.ResultNotSent {
-			continue // see nothingListens
+			continue // tested by nothingListens
 		}
 		if result == payment.ResultExecuted && s.Profile.Acceptance != payment.AcceptanceByAnswer {
-			continue // no word of a send there
+			continue // not a result of a send there
 		}
 		answer, ok := s.Sends[result]
 		if !ok {
@@ -73,7 +73,7 @@ func (s Subject) question() rails.Inquiry {
 	}
 }
 
-// nothingListens: a call that can't be made is NOT_SENT, and the rail's fault.
+// nothingListens tests that a call that can't be made is NOT_SENT, and counts against the rail.
 func nothingListens(t *testing.T, s Subject) {
 	rail := s.open(t, closedPort(t))
 	got := s.send(t, rail, s.next())
@@ -101,8 +101,8 @@ func stoppedBeforeTheCall(t *testing.T, s Subject) {
 	}
 }
 
-// vetoBeforeFirstByte: the last question is asked when the connection is in
-// hand, and a no keeps every byte back, on a new connection and on a used one.
+// vetoBeforeFirstByte tests that BeforeFirstByte is called once a connection is ready, and that its
+// error keeps every byte back, on a new connection and on a reused one.
 func vetoBeforeFirstByte(t *testing.T, s Subject) {
 	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	rail := s.open(t, b.url)
@@ -130,14 +130,16 @@ func vetoBeforeFirstByte(t *testing.T, s Subject) {
 	}
 }
 
-// heldUpBeforeFirstByte: a process that is frozen between the last question and
-// the first byte, for longer than the write may take, has an answer that is no
-// longer true. It sends nothing when it goes on.
+// heldUpBeforeFirstByte tests a process that stalls between BeforeFirstByte and the first byte for
+// longer than the write may take. The answer of BeforeFirstByte is then out of date, and nothing
+// may be sent.
 func heldUpBeforeFirstByte(t *testing.T, s Subject) {
 	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	for name, hold := range map[string]func(*rails.Send, func()){
-		"in the question": func(send *rails.Send, freeze func()) { send.BeforeFirstByte = func() error { freeze(); return nil } },
-		"at the announcement": func(send *rails.Send, freeze func()) {
+		"in BeforeFirstByte": func(send *rails.Send, freeze func()) {
+			send.BeforeFirstByte = func() error { freeze(); return nil }
+		},
+		"in OnPhase": func(send *rails.Send, freeze func()) {
 			send.OnPhase = func(phase rails.Phase) {
 				if phase == rails.PhaseFirstByte {
 					freeze()
@@ -191,7 +193,7 @@ func phasesInOrder(t *testing.T, s Subject) {
 	}
 }
 
-// anotherPayment: an acceptance that names another payment is none of ours.
+// anotherPayment tests that an acceptance of another payment is not an acceptance of ours.
 func anotherPayment(t *testing.T, s Subject) {
 	send := s.next()
 	b := openBank(t, func(c *client) { c.say(s.OtherPayment, send.RailKey) })

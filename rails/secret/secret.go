@@ -1,6 +1,6 @@
-// Package secret keeps what must never be seen: configuration names where a
-// secret is, in the environment or in a file, and never holds it. The value
-// shows itself as *** in every form that Go can print.
+// Package secret keeps secrets out of configuration and output. Configuration contains a reference
+// to a secret in the environment or in a file, and never the secret. The value prints as *** in
+// every form that Go can print.
 package secret
 
 import (
@@ -13,22 +13,22 @@ import (
 	"strings"
 )
 
-// mask is what is seen in place of a secret.
+// mask is printed in place of a secret.
 const mask = "***"
 
 // maxSecret bounds a secret, in bytes: a certificate chain with its key.
 const maxSecret = 64 << 10
 
-// ErrMissing is what Resolve wraps when there is nothing behind a reference.
+// ErrMissing is wrapped by Resolve's error if nothing is found at a reference.
 var ErrMissing = errors.New("the secret is not there")
 
-// Ref says where a secret is: env:NAME or file:PATH. The zero Ref is none.
+// Ref is a reference to a secret: env:NAME or file:PATH. The zero Ref refers to none.
 type Ref struct {
 	kind string
 	name string
 }
 
-// IsZero reports whether no secret is named.
+// IsZero reports whether the reference names no secret.
 func (r Ref) IsZero() bool { return r == Ref{} }
 
 func (r Ref) String() string {
@@ -38,14 +38,14 @@ func (r Ref) String() string {
 	return r.kind + ":" + r.name
 }
 
-// MarshalText gives env:NAME or file:PATH.
+// MarshalText returns env:NAME or file:PATH.
 func (r Ref) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// envName is the portable form of names of variables (POSIX).
+// envName matches the portable form of names of variables (POSIX).
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// UnmarshalText reads env:NAME or file:PATH. It never quotes what it refuses:
-// it may be the secret itself.
+// UnmarshalText parses env:NAME or file:PATH. Its error does not quote the text, which may be the
+// secret itself.
 func (r *Ref) UnmarshalText(text []byte) error {
 	kind, name, _ := strings.Cut(string(text), ":")
 	switch {
@@ -62,8 +62,8 @@ func Looks(text string) bool {
 	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
 }
 
-// Resolve fetches the secret. One trailing line break of a file is dropped.
-// Errors name the reference and never the value.
+// Resolve returns the secret. One trailing line break of a file is dropped. Errors contain the
+// reference and never the value.
 func (r Ref) Resolve(getenv func(string) string) (Value, error) {
 	var text string
 	switch r.kind {
@@ -89,40 +89,39 @@ func (r Ref) Resolve(getenv func(string) string) (Value, error) {
 	return Value{text: text}, nil
 }
 
-// Value is a secret in hand. Only Reveal shows it.
+// Value is a resolved secret. Only Reveal returns it.
 type Value struct{ text string }
 
-// Of makes a secret of a text that is in hand already.
+// Of returns a text as a secret.
 func Of(text string) Value { return Value{text: text} }
 
-// Reveal is the secret. Nothing but the code that sends it calls this.
+// Reveal returns the secret. Only the code that sends it may call it.
 func (v Value) Reveal() string { return v.text }
 
-// IsZero reports whether there is none.
+// IsZero reports whether the value is empty.
 func (v Value) IsZero() bool { return v.text == "" }
 
 func (v Value) String() string { return mask }
 
-// GoString covers the verb %#v.
+// GoString implements fmt.GoStringer.
 func (v Value) GoString() string { return mask }
 
-// LogValue covers slog.
+// LogValue implements slog.LogValuer.
 func (v Value) LogValue() slog.Value { return slog.StringValue(mask) }
 
-// MarshalText covers encoders.
+// MarshalText implements encoding.TextMarshaler.
 func (v Value) MarshalText() ([]byte, error) { return []byte(mask), nil }
 
-// MarshalJSON covers encoding/json.
+// MarshalJSON implements json.Marshaler.
 func (v Value) MarshalJSON() ([]byte, error) { return json.Marshal(mask) }
 
-// Format covers every verb of fmt.
+// Format implements fmt.Formatter for every verb.
 func (v Value) Format(state fmt.State, _ rune) { fmt.Fprint(state, mask) }
 
-// minRedacted is the shortest secret that Redact looks for: shorter ones would
-// blank out half of every text.
+// minRedacted is the shortest secret that Redact replaces: shorter ones occur in too many texts.
 const minRedacted = 4
 
-// Redact blanks every secret out of a text that may echo it.
+// Redact replaces every secret in a text that may echo it.
 func Redact(text string, secrets ...Value) string {
 	for _, secret := range secrets {
 		if len(secret.text) >= minRedacted {

@@ -1,7 +1,6 @@
-// Package jsondoc reads JSON that comes from outside more strictly than
-// encoding/json does: one value and nothing after it, no key twice, bounded
-// depth, and numbers kept as their digits. A bank's answer that says two things
-// under one key says nothing.
+// Package jsondoc decodes JSON from outside more strictly than encoding/json: one value with
+// nothing after it, no repeated key, bounded depth, and numbers as their digits. A bank's answer
+// with two values under one key proves nothing.
 package jsondoc
 
 import (
@@ -18,7 +17,7 @@ import (
 // maxDepth bounds nesting; no payment message comes near it.
 const maxDepth = 64
 
-// What Parse refuses with.
+// Errors of Parse.
 var (
 	ErrDepth     = errors.New("nested too deep")
 	ErrDuplicate = errors.New("a key is given twice")
@@ -29,7 +28,7 @@ var (
 // Doc is one JSON value: map[string]any, []any, string, json.Number, bool or nil.
 type Doc struct{ root any }
 
-// Parse reads exactly one value. No error holds any of the text.
+// Parse decodes exactly one value. Its errors contain none of the text.
 func Parse(text []byte) (Doc, error) {
 	if !utf8.Valid(text) {
 		return Doc{}, ErrEncoding
@@ -46,8 +45,7 @@ func Parse(text []byte) (Doc, error) {
 	return Doc{root: root}, nil
 }
 
-// hidden keeps the place of a syntax error and drops its text, which quotes
-// the input.
+// hidden keeps the offset of a syntax error and drops its text, which quotes the input.
 func hidden(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("not JSON at byte %d", syntax.Offset)
@@ -117,7 +115,7 @@ func (d Doc) IsObject() bool {
 	return ok
 }
 
-// Find walks a dotted path of keys; a number is an index into an array. A null
+// Find returns the value at a dotted path of keys; a number is an index into an array. A null
 // counts as absent.
 func (d Doc) Find(path string) (any, bool) {
 	at := d.root
@@ -138,8 +136,8 @@ func (d Doc) Find(path string) (any, bool) {
 	return at, at != nil
 }
 
-// Text is Find for a string, or for a number by its digits: banks give codes
-// and references as either.
+// Text returns the string at a path, or the digits of a number: banks use either for codes and
+// references.
 func (d Doc) Text(path string) (string, bool) {
 	found, _ := d.Find(path)
 	switch node := found.(type) {
@@ -152,7 +150,7 @@ func (d Doc) Text(path string) (string, bool) {
 	}
 }
 
-// index reads up to four digits; -1 is no index.
+// index parses up to four digits; -1 is not an index.
 func index(key string) int {
 	if key == "" || len(key) > 4 {
 		return -1
@@ -167,7 +165,7 @@ func index(key string) int {
 	return n
 }
 
-// CheckPath says why a dotted path can't be one.
+// CheckPath returns an error if a dotted path is invalid.
 func CheckPath(path string) error {
 	if path == "" || len(path) > 200 || slices.Contains(strings.Split(path, "."), "") {
 		return fmt.Errorf("%q is no dotted path such as creditor.iban", path)
@@ -175,8 +173,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// AppendValue writes a value of Doc in the one form that it always has here:
-// keys sorted, no white space, no HTML escapes, numbers by their digits.
+// AppendValue encodes a value of Doc in its canonical form: keys sorted, no white space, no HTML
+// escapes, numbers as their digits.
 func AppendValue(out []byte, value any) ([]byte, error) {
 	buffer := bytes.NewBuffer(out)
 	encoder := json.NewEncoder(buffer)
