@@ -1,10 +1,9 @@
-// Package api is the HTTP door to the enqueue: it takes instructions of callers that
-// have a token and no login, and says what became of them. What a token is for is the
-// database's to know, in each statement; this package refuses what it can before that.
+// Package api is the HTTP interface to the enqueue: it takes instructions from callers that have a
+// token and no database login, and reports what became of them. The database checks in each
+// statement what a token allows; this package refuses earlier what it can.
 //
-// An answer of 2xx is given after the commit. An answer of 5xx to an enqueue says whether
-// anything may have been stored ("commit": "none" or "unknown"); either way the same call
-// may be repeated.
+// A 2xx answer is sent after the commit. A 5xx answer to an enqueue contains whether anything may
+// have been stored ("commit": "none" or "unknown"); in both cases the same call may be repeated.
 package api
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Store is what the API needs of the ledger.
+// Store is the part of the ledger that the API uses.
 type Store interface {
 	Token(ctx context.Context, digest [32]byte) (outbox.Token, error)
 	Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrusted) (payment.Receipt, error)
@@ -33,14 +32,16 @@ type Store interface {
 	List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error)
 	Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, after, most int) ([]outbox.ArchiveRow, error)
 	Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (attemptNo int, err error)
-	Events(ctx context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard, error)
+	Events(ctx context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard,
+		error)
 	Newest(ctx context.Context, who outbox.Subscription) (outbox.Place, error)
 	NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []int64) error
 }
 
-// Observer counts what happens, for metrics.
+// Observer counts events for metrics.
 type Observer interface {
-	// Answered counts an answer. Took below 0: it was a stream, which takes as long as it is read.
+	// Answered counts an answer. A negative duration means a stream, which lasts as long as its
+	// caller reads it.
 	Answered(operation string, status int, took time.Duration)
 	TokenRefused(reason string)
 	CommitUnknown()
@@ -49,30 +50,30 @@ type Observer interface {
 	StreamCut()
 }
 
-type silent struct{}
+type nopObserver struct{}
 
-func (silent) Answered(string, int, time.Duration) {}
-func (silent) TokenRefused(string)                 {}
-func (silent) CommitUnknown()                      {}
-func (silent) Waiting(int)                         {}
-func (silent) Streaming(int)                       {}
-func (silent) StreamCut()                          {}
+func (nopObserver) Answered(string, int, time.Duration) {}
+func (nopObserver) TokenRefused(string)                 {}
+func (nopObserver) CommitUnknown()                      {}
+func (nopObserver) Waiting(int)                         {}
+func (nopObserver) Streaming(int)                       {}
+func (nopObserver) StreamCut()                          {}
 
-// Config bounds what one process does. Zero values have the defaults that the fields name.
+// Config bounds one process. The comments name the defaults of zero values.
 type Config struct {
 	StoreTimeout   time.Duration // of one call of the store; 10 s
 	WaitMax        time.Duration // of Prefer: wait; 30 s
 	BodyBytesMax   int64         // of one instruction; 128 KiB
-	ConnectionsMax int           // at once; 1,000
-	BatchesMax     int           // at once; 4, of one token half of them
-	BatchTimeMax   time.Duration // until the last line of a batch has come; 10 min
-	StreamsMax     int           // of events, at once, of the connections; 500
-	StreamLife     time.Duration // of a stream; its caller goes on by another; 1 h
-	StreamBeat     time.Duration // between two signs of life of a stream that has nothing to tell; 15 s
+	ConnectionsMax int           // open at once; 1,000
+	BatchesMax     int           // at once; 4, half of them for one token
+	BatchTimeMax   time.Duration // until the last line of a batch; 10 min
+	StreamsMax     int           // event streams at once, part of the connections; 500
+	StreamLife     time.Duration // of a stream, after which its caller reconnects; 1 h
+	StreamBeat     time.Duration // between two keep-alives of a stream without events; 15 s
 	Origins        []string      // of pages that may read events, such as https://shop.example; none
-	EventKeys      [][]byte      // that seal tokens for events: the first one seals, each opens; none: there are none
-	IdleMax        time.Duration // without a byte of a request or of room for an answer; 15 s
-	Drain          time.Duration // of requests under way when the process is stopped; 20 s
+	EventKeys      [][]byte      // seal event tokens: the first one seals, all open; none: no event tokens
+	IdleMax        time.Duration // without a byte of a request or space for an answer; 15 s
+	Drain          time.Duration // of requests under way at a stop; 20 s
 	TLS            TLSFiles
 }
 
@@ -91,7 +92,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// API answers under /v1.
+// API serves the paths under /v1.
 type API struct {
 	config  Config
 	store   Store
@@ -107,18 +108,20 @@ type API struct {
 	// draining ends waits and batches early, so that a stop does not last as long as they may.
 	draining context.Context
 	drain    context.CancelFunc
-	away     atomic.Pointer[time.Time] // since when the database can't be reached; nil: it can
+	away     atomic.Pointer[time.Time] // since when the database is unavailable; nil: it is available
 }
 
-// New makes an API. Watch may be nil.
+// New returns an API. The observer may be nil.
 func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, error) {
 	config = config.withDefaults()
-	if config.StoreTimeout <= 0 || config.WaitMax <= 0 || config.BodyBytesMax < 1024 || config.ConnectionsMax < 1 || config.BatchesMax < 1 ||
-		config.StreamsMax < 1 || config.StreamsMax > streamsMost || config.StreamLife <= 0 || config.StreamBeat <= 0 || config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
+	if config.StoreTimeout <= 0 || config.WaitMax <= 0 || config.BodyBytesMax < 1024 || config.ConnectionsMax < 1 ||
+		config.BatchesMax < 1 ||
+		config.StreamsMax < 1 || config.StreamsMax > streamsMost || config.StreamLife <= 0 || config.StreamBeat <= 0 ||
+		config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
 		return nil, errors.New("the bounds of the API must be above 0, a body at least 1,024 bytes, and streams at most 10,000")
 	}
 	if watch == nil {
-		watch = silent{}
+		watch = nopObserver{}
 	}
 	a := &API{config: config, store: store, watch: watch, log: log, batches: make(chan struct{}, config.BatchesMax)}
 	a.draining, a.drain = context.WithCancel(context.Background())
@@ -139,11 +142,11 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, er
 	return a, nil
 }
 
-// Handler answers all requests.
+// Handler returns the handler of all requests.
 func (a *API) Handler() http.Handler { return a.handler }
 
-// SetAway says whether the database can be reached, as the caller's heartbeats find it.
-// While it can't, every call is answered with 503 at once.
+// SetAway sets whether the database is unavailable, as the caller's heartbeats find it. While it
+// is, every call is answered with 503 at once.
 func (a *API) SetAway(away bool) {
 	switch {
 	case !away:
@@ -153,7 +156,7 @@ func (a *API) SetAway(away bool) {
 	}
 }
 
-// NoteUses writes down how often each token was used since the last call.
+// NoteUses stores how often each token was used since the last call.
 func (a *API) NoteUses(ctx context.Context) error {
 	used := a.tokens.uses()
 	for len(used) > 0 {
@@ -176,13 +179,13 @@ func (a *API) NoteUses(ctx context.Context) error {
 
 type bearerKey struct{}
 
-// bearer is who calls, as guarded has found.
+// bearer returns the caller that guarded has found.
 func bearer(ctx context.Context) outbox.Bearer {
 	who, _ := ctx.Value(bearerKey{}).(outbox.Bearer)
 	return who
 }
 
-// guarded lets a request pass whose token is in force, within its quota, and counts its answer.
+// guarded passes on a request whose token is in force and within its quota, and counts its answer.
 func (a *API) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -203,7 +206,7 @@ func (a *API) guarded(next http.Handler) http.Handler {
 		}()
 		seen.Header().Set("Cache-Control", "no-store")
 		if r.URL.Path == "/v1/events" {
-			a.allowOrigin(seen, r) // also where it is refused: the page learns why
+			a.allowOrigin(seen, r) // also for a refusal, so that the page can read the reason
 		}
 		if operation == opOpenAPI || r.URL.Path == "/v1/events" && r.Method == http.MethodOptions {
 			next.ServeHTTP(seen, r)
@@ -220,7 +223,7 @@ func (a *API) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// admit finds out who calls. The request gets the bearer in its context.
+// admit identifies the caller and adds the bearer to the request's context.
 func (a *API) admit(r **http.Request) *Problem {
 	if a.away.Load() != nil {
 		return problemUnavailable(commitNone)
@@ -259,7 +262,7 @@ func (a *API) admit(r **http.Request) *Problem {
 	return nil
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter records the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -279,5 +282,5 @@ func (w *statusWriter) Write(text []byte) (int, error) {
 	return w.ResponseWriter.Write(text)
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap gives http.ResponseController access to the connection.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

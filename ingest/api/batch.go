@@ -14,16 +14,16 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// The bounds of a batch. What is in memory of one is a chunk, and the line after it.
+// The bounds of a batch. One chunk of it is in memory, and the line after it.
 const (
 	batchLinesMax = 10_000
 	batchBytesMax = 64 << 20
 	chunkLinesMax = 256
 	chunkBytesMax = 1 << 20
-	chunkLull     = 5 * time.Millisecond // without a line, after which a chunk goes
+	chunkLull     = 5 * time.Millisecond // time without a line after which a chunk is stored
 )
 
-// batchLine is a line of the answer: what became of one line, or the end.
+// batchLine is a line of the answer: the result of one line, or the end.
 type batchLine struct {
 	Line       int      `json:"line,omitempty" doc:"The line that it answers, from 1; absent in the end"`
 	Status     int      `json:"status" doc:"As that of a single call: 201 new, 200 known, else a problem. Of the end: 200, or why the rest was not read"`
@@ -49,7 +49,7 @@ type batching struct {
 	end     batchLine
 }
 
-// readLine is one line, or why there is none.
+// readLine is one line, or the reason why there is none.
 type readLine struct {
 	text []byte
 	err  error
@@ -60,10 +60,9 @@ var (
 	errTooMuch     = errors.New("too many lines or bytes")
 )
 
-// batch takes instructions line by line and answers each, in their order, while it reads on.
+// batch reads instructions line by line and answers each, in order, while it continues to read.
 func (a *API) batch(w http.ResponseWriter, r *http.Request) {
-	// What is left of a body that was not read to its end would be taken for the next request,
-	// and is not waited for.
+	// The rest of a body that was not read to its end would be taken for the next request.
 	w.Header().Set("Connection", "close")
 	if problem := wantType(r.Header.Get("Content-Type"), "application/x-ndjson"); problem != nil {
 		problem.write(w)
@@ -114,12 +113,12 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	}()
 	b.run(ctx, lines)
 	b.write(b.end)
-	b.out.Flush()     //nolint:errcheck // the caller has left
-	b.control.Flush() //nolint:errcheck // the caller has left
+	b.out.Flush()     //nolint:errcheck // the caller has disconnected
+	b.control.Flush() //nolint:errcheck // the caller has disconnected
 }
 
-// read reads lines until the body ends, a bound is met or nothing comes for too long. A
-// connection that breaks ends the request's context as well, so that its error may not be sent.
+// read reads lines until the body ends, a bound is reached or no byte comes for too long. A broken
+// connection also ends the request's context, so its error may not be sent.
 func (b *batching) read(ctx context.Context, body io.Reader, lines chan<- readLine) {
 	defer close(lines)
 	reader := bufio.NewReaderSize(body, 16<<10)
@@ -127,13 +126,13 @@ func (b *batching) read(ctx context.Context, body io.Reader, lines chan<- readLi
 	end := time.Now().Add(b.api.config.BatchTimeMax)
 	for n := 0; ; {
 		patience := min(b.api.config.IdleMax, time.Until(end))
-		b.control.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // where there are none, the server has its own
+		b.control.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // without deadlines the server has its own
 		text, err := oneLine(reader, int(b.api.config.BodyBytesMax))
 		if bytesLeft -= len(text); bytesLeft < 0 {
 			err = errTooMuch
 		}
 		next := readLine{text, err}
-		if n++; err == nil && n > batchLinesMax { // blank ones too, or they would hold the place without end
+		if n++; err == nil && n > batchLinesMax { // blank lines count too, or they would occupy the place without end
 			next = readLine{err: errTooMuch}
 		}
 		if next.err == nil && len(bytes.TrimSpace(text)) == 0 {
@@ -150,7 +149,7 @@ func (b *batching) read(ctx context.Context, body io.Reader, lines chan<- readLi
 	}
 }
 
-// oneLine reads to the end of a line, which is at most so long. The last one may lack it.
+// oneLine reads a line of at most so many bytes. The last one may lack the line end.
 func oneLine(reader *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {
@@ -169,7 +168,7 @@ func oneLine(reader *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// run takes what has come, in chunks, until there is no more.
+// run enqueues the lines in chunks until there are no more.
 func (b *batching) run(ctx context.Context, lines <-chan readLine) {
 	for {
 		chunk, err := b.gather(lines)
@@ -197,7 +196,7 @@ func (b *batching) ends(problem *Problem) {
 	b.end.Status, b.end.Problem = problem.Status, problem
 }
 
-// gather waits for a line, and takes what comes close behind it.
+// gather waits for a line, and adds those that follow closely.
 func (b *batching) gather(lines <-chan readLine) (chunk [][]byte, err error) {
 	size := 0
 	var lull <-chan time.Time
@@ -221,8 +220,8 @@ func (b *batching) gather(lines <-chan readLine) (chunk [][]byte, err error) {
 	return chunk, nil
 }
 
-// enqueue enqueues a chunk and answers its lines. It reports whether the batch goes on:
-// where the store can't say what it did with one, the rest is not read.
+// enqueue enqueues a chunk and answers its lines. It reports whether the batch continues: if the
+// store can't tell what it did with a line, the rest is not read.
 func (b *batching) enqueue(ctx context.Context, chunk [][]byte) bool {
 	answers := make([]batchLine, len(chunk))
 	var all []outbox.Entrusted
@@ -291,10 +290,10 @@ func (b *batching) enqueue(ctx context.Context, chunk [][]byte) bool {
 }
 
 func (b *batching) write(line batchLine) {
-	b.control.SetWriteDeadline(time.Now().Add(b.api.config.IdleMax)) //nolint:errcheck // where there are none, the server has its own
+	b.control.SetWriteDeadline(time.Now().Add(b.api.config.IdleMax)) //nolint:errcheck // without deadlines the server has its own
 	text, err := json.Marshal(line)
 	if err != nil {
-		return // it has no value that can't be written
+		return // batchLine has no value that can't be encoded
 	}
-	b.out.Write(append(text, '\n')) //nolint:errcheck // Flush says it
+	b.out.Write(append(text, '\n')) //nolint:errcheck // Flush returns it
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// stream answers with server-sent events (WHATWG HTML, section 9.2) until the caller leaves,
-// is too slow, or may not hear more.
+// stream answers with server-sent events (WHATWG HTML, section 9.2) until the caller disconnects,
+// is too slow, or may not read more.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
@@ -24,7 +24,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 		ctx, cancel = context.WithDeadline(ctx, l.until)
 		defer cancel()
 	}
-	// A stream ends some day, so that one whose caller has vanished does; to go on costs little.
+	// A stream has a limited life, so that one whose caller has vanished ends; to reconnect costs
+	// little.
 	ctx, cancel := context.WithTimeout(ctx, a.config.StreamLife)
 	defer cancel()
 	known, err := a.tokens.find(ctx, l.who.Token)
@@ -32,9 +33,9 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 		a.refused(ctx, opStream, err).write(w)
 		return
 	}
-	share := 2 // of the streams there may be, for all of one token
+	share := 2 // the share of all streams that one token may use
 	if !l.until.IsZero() {
-		share = 4 // for those of browsers and partners
+		share = 4 // for browsers and partners
 	}
 	if a.draining.Err() != nil || !a.hub.enter(known, max(1, a.config.StreamsMax/share)) {
 		problemUnavailable("").write(w)
@@ -47,8 +48,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 		a.refused(ctx, opStream, err).write(w)
 		return
 	}
-	// The deadline for the request's bytes would end the stream, as if the caller had left.
-	out.control.SetReadDeadline(time.Time{}) //nolint:errcheck // where there are none, there is none
+	// The read deadline of the request would end the stream as if the caller had disconnected.
+	out.control.SetReadDeadline(time.Time{}) //nolint:errcheck // without deadlines there is none
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // of proxies
 	if out.write("retry: 2000\n"+progress(s.at)) != nil {
@@ -66,7 +67,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 		problem = problemOf(err)
 	}
 	if problem != nil {
-		text, _ := json.Marshal(problem)                        // it has no value that can't be written
+		text, _ := json.Marshal(problem)                        // it has no value that can't be encoded
 		out.write("event: end\ndata: " + string(text) + "\n\n") //nolint:errcheck // the stream ends
 	}
 }
@@ -81,7 +82,7 @@ type eventWriter struct {
 }
 
 func (o *eventWriter) write(text string) error {
-	o.control.SetWriteDeadline(time.Now().Add(o.patience)) //nolint:errcheck // where there are none, the server has its own
+	o.control.SetWriteDeadline(time.Now().Add(o.patience)) //nolint:errcheck // without deadlines the server has its own
 	_, err := o.w.Write([]byte(text))
 	if err == nil {
 		err = o.control.Flush()
@@ -90,10 +91,10 @@ func (o *eventWriter) write(text string) error {
 	return err
 }
 
-// frame is an event as a stream has it. Its id is the place to resume from; one behind which
-// others of its place follow has none, and the one before holds.
+// frame returns an event in the form of a stream. Its id is the place to resume from. An event that
+// is followed by others of its place has no id, and the id before it remains valid.
 func frame(e outbox.HeardEvent) string {
-	text, _ := json.Marshal(event.Of(e.Event)) // it has no value that can't be written
+	text, _ := json.Marshal(event.Of(e.Event)) // it has no value that can't be encoded
 	id := ""
 	if e.Last {
 		id = "id: " + e.At.String() + "\n"
@@ -101,9 +102,9 @@ func frame(e outbox.HeardEvent) string {
 	return id + "event: " + string(e.Type) + "\ndata: " + string(text) + "\n\n"
 }
 
-// progress says how far the feed has been read, also where nothing of it was the caller's: one
-// who resumes does not begin with all that again, nor from now on. Without data it is no event,
-// and a sign of life.
+// progress returns the place up to which the feed was read, even if no event was the caller's. A
+// caller that resumes then does not start before all that, nor from now on. Without data it is not
+// an event, and serves as a keep-alive.
 func progress(at outbox.Place) string {
 	if at.IsZero() {
 		return ":\n\n"
@@ -111,18 +112,18 @@ func progress(at outbox.Place) string {
 	return "id: " + at.String() + "\n\n"
 }
 
-// streaming is one stream. It reads by itself until it is at the end of the feed, and is
-// then told along with the others.
+// streaming is one stream. It reads by itself until it is at the end of the feed, and then gets
+// events from the hub with the others.
 type streaming struct {
 	api *API
 	out *eventWriter
 	l   listening
 	at  outbox.Place
-	// history is the hub's, of before what was read last.
+	// history is the hub's history before the last read.
 	history int
 }
 
-// begin finds the place to begin at, and whether the reader may hear anything at all.
+// begin finds the place to start from, and returns an error if the caller may not read at all.
 func (s *streaming) begin(ctx context.Context) error {
 	newest, err := s.api.newest(ctx, s.l.who)
 	if s.l.now {
@@ -149,19 +150,20 @@ func (s *streaming) run(ctx context.Context) error {
 	return nil
 }
 
-// catchUp tells what there is until the end of the feed.
+// catchUp sends the events up to the end of the feed.
 func (s *streaming) catchUp(ctx context.Context) error {
 	most := fewPlaces
 	for more := true; more; {
 		s.history = s.api.hub.now()
-		heard, err := s.api.hub.alone(ctx, s.l, s.at, most)
+		heard, err := s.api.hub.readOne(ctx, s.l, s.at, most)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, outbox.ErrToken), errors.Is(err, outbox.ErrForbidden):
 			return err
 		case err != nil:
-			// The database is away: what is written to the caller shows that it is not forgotten.
+			// The database is unavailable. A keep-alive shows the caller that the stream is still
+			// open.
 			if err := s.out.write(":\n\n"); err != nil {
 				return err
 			}
@@ -181,7 +183,7 @@ func (s *streaming) catchUp(ctx context.Context) error {
 		}
 		s.at, s.l.since, more = heard.Place, time.Time{}, heard.More
 		if most = fewPlaces; len(heard.Events) == 0 {
-			most = eventsPlacesMax // others' alone: nothing is held
+			most = eventsPlacesMax // only events of others: none is kept in memory
 		}
 		if time.Since(s.out.wrote) > progressEvery {
 			if err := s.out.write(progress(s.at)); err != nil {
@@ -192,25 +194,26 @@ func (s *streaming) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// follow is told by the hub, until the caller leaves or has to read on by itself.
+// follow sends the events from the hub, until the caller disconnects or the stream has to read by
+// itself.
 func (s *streaming) follow(ctx context.Context) error {
-	ear := s.api.hub.join(s.l.who, s.at, s.history)
-	defer s.api.hub.part(ear)
+	sub := s.api.hub.join(s.l.who, s.at, s.history)
+	defer s.api.hub.remove(sub)
 	beat := time.NewTicker(s.api.config.StreamBeat)
 	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case told, open := <-ear.tell:
+		case next, open := <-sub.queue:
 			if !open {
-				return ear.why
+				return sub.why
 			}
-			if err := s.out.write(told.text); err != nil {
+			if err := s.out.write(next.text); err != nil {
 				return err
 			}
-			if told.last {
-				s.at = told.at
+			if next.last {
+				s.at = next.at
 			}
 		case <-beat.C:
 			if time.Since(s.out.wrote) < s.api.config.StreamBeat/2 {

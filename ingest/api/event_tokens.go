@@ -18,23 +18,23 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// A token for events is for browsers and partners: it is for reading events alone, for some
-// participants and types of those that a token of railhead token create is for, and for a
-// short time. No table has it: what it is for is sealed inside (AES-256-GCM), along with the
-// digest of the token that it was made by, which the database weighs at each look. So it
-// ends with that one, and reveals nothing of it.
+// An event token is for browsers and partners. It only allows reading events, for some of the
+// participants and types of a token made by railhead token create, and for a short time. No table
+// contains it: what it allows is sealed inside (AES-256-GCM), together with the digest of the token
+// that it narrows, which the database checks at each read. So it ends with that token, and reveals
+// nothing about it.
 const (
 	eventTokenPrefix = "rhe_"
 	eventTokenMax    = 4096 // bytes
 	eventTokenLeast  = 10 * time.Second
 	eventTokenMost   = 24 * time.Hour
-	eventTokenNames  = 16 // participants that it names
+	eventTokenNames  = 16 // participants listed in it
 	eventKeyLeast    = 32 // bytes of a key's secret
 	eventKeysMax     = 4
-	tokenParameter   = "access_token" // of an address, for EventSource, which sends no header
+	tokenParameter   = "access_token" // in an address, for EventSource, which sends no header
 )
 
-// sealedFor goes into each seal: a token of another use, or of another form, does not open.
+// sealedFor is part of each seal: a token for another use, or of another form, does not open.
 const sealedFor = "railhead events token v1"
 
 // seal is one key.
@@ -47,7 +47,8 @@ func sealsOf(secrets [][]byte) ([]seal, error) {
 	all := make([]seal, 0, len(secrets))
 	for _, secret := range secrets {
 		if len(secret) < eventKeyLeast {
-			return nil, fmt.Errorf("a key for tokens of events has %d bytes, fewer than %d: make one by openssl rand -base64 32", len(secret), eventKeyLeast)
+			return nil, fmt.Errorf("a key for tokens of events has %d bytes, fewer than %d: make one by openssl rand -base64 32",
+				len(secret), eventKeyLeast)
 		}
 		key, err := hkdf.Key(sha256.New, secret, nil, sealedFor, 32)
 		if err != nil {
@@ -66,11 +67,11 @@ func sealsOf(secrets [][]byte) ([]seal, error) {
 	return all, nil
 }
 
-// narrowed is what is sealed in a token for events.
+// narrowed is the sealed content of an event token.
 type narrowed struct {
-	Token        []byte              `json:"d"` // SHA-256 of the token that it narrows
+	Token        []byte              `json:"d"` // digest of the token that it narrows
 	Certificate  []byte              `json:"c,omitempty"`
-	Participants []string            `json:"p,omitempty"` // null: all of that one's
+	Participants []string            `json:"p,omitempty"` // null: all of that token's
 	Types        []payment.EventType `json:"t,omitempty"`
 	Until        int64               `json:"x"` // Unix seconds
 }
@@ -79,13 +80,13 @@ type narrowKey struct{}
 
 func (n narrowed) until() time.Time { return time.Unix(n.Until, 0) }
 
-// of makes the token.
+// of returns the token.
 func (s seal) of(n narrowed) string {
-	text, _ := json.Marshal(n) // it has no value that can't be written
+	text, _ := json.Marshal(n) // it has no value that can't be encoded
 	return eventTokenPrefix + base64.RawURLEncoding.EncodeToString(s.Seal(nil, nil, text, []byte(sealedFor)))
 }
 
-// open reads a token that one of the keys has sealed, and that is not over.
+// open opens a token that one of the keys has sealed and that has not expired.
 func open(seals []seal, token string) (narrowed, bool) {
 	text, ours := strings.CutPrefix(token, eventTokenPrefix)
 	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -106,15 +107,16 @@ func open(seals []seal, token string) (narrowed, bool) {
 	return narrowed{}, false
 }
 
-// shown is who calls by the token that a request shows. One for events opens nothing else, and
-// may stand in the address.
+// shown returns the caller by the token in a request. An event token is accepted only for events,
+// and may be in the address.
 func (a *API) shown(r *http.Request) (who outbox.Bearer, narrow *narrowed, ok bool) {
 	token, ok := "", false
 	shown := r.Header.Values("Authorization")
 	isEvents := r.URL.Path == "/v1/events"
 	switch {
 	case len(shown) == 1:
-		if _, text, found := strings.Cut(shown[0], " "); found && strings.HasPrefix(strings.TrimSpace(text), eventTokenPrefix) {
+		if _, text, found := strings.Cut(shown[0], " "); found &&
+			strings.HasPrefix(strings.TrimSpace(text), eventTokenPrefix) {
 			token = strings.TrimSpace(text)
 		}
 	case len(shown) == 0 && isEvents:
@@ -133,7 +135,7 @@ func (a *API) shown(r *http.Request) (who outbox.Bearer, narrow *narrowed, ok bo
 	return outbox.Bearer{Token: [32]byte(n.Token), Certificate: n.Certificate}, &n, true
 }
 
-// narrows holds a request to what a token for events is for.
+// narrows restricts a request to what an event token allows.
 func (n narrowed) narrows(l *listening) *Problem {
 	for _, each := range l.who.Participants {
 		if n.Participants != nil && !slices.Contains(n.Participants, each) {
@@ -168,7 +170,7 @@ type eventTokenMade struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// eventToken makes a token for events that narrows the one that was shown.
+// eventToken makes an event token that narrows the caller's token.
 func (a *API) eventToken(w http.ResponseWriter, r *http.Request) {
 	made, problem := a.makeEventToken(r)
 	if problem != nil {
@@ -177,7 +179,7 @@ func (a *API) eventToken(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	json.NewEncoder(w).Encode(made) //nolint:errcheck // the caller has left
+	json.NewEncoder(w).Encode(made) //nolint:errcheck // the caller has disconnected
 }
 
 func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
@@ -192,7 +194,7 @@ func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
 		return eventTokenMade{}, kindNotOffered.saying("This installation makes no tokens for events: it has no key (RAILHEAD_API_EVENT_KEYS).")
 	}
 	who := outbox.Subscription{Bearer: bearer(r.Context()), Participants: asked.Participants, Types: asked.Types}
-	// The database says whether the token is for reading, and for these participants.
+	// The database checks that the token is for reading, and for these participants.
 	ctx, cancel := context.WithTimeout(r.Context(), a.config.StoreTimeout)
 	defer cancel()
 	if _, err := a.store.Newest(ctx, who); err != nil {
@@ -200,12 +202,13 @@ func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
 	}
 	until := time.Now().Add(time.Duration(asked.ExpiresIn) * time.Second).Truncate(time.Second)
 	token := a.seals[0].of(narrowed{
-		Token: who.Token[:], Certificate: who.Certificate, Participants: asked.Participants, Types: asked.Types, Until: until.Unix(),
+		Token: who.Token[:], Certificate: who.Certificate, Participants: asked.Participants, Types: asked.Types,
+		Until: until.Unix(),
 	})
 	return eventTokenMade{Token: token, ExpiresAt: until.UTC()}, nil
 }
 
-// readEventToken reads the body to the letter.
+// readEventToken parses the body strictly.
 func readEventToken(r *http.Request) (eventTokenRequest, *Problem) {
 	asked := eventTokenRequest{}
 	reader := json.NewDecoder(r.Body)
@@ -216,10 +219,12 @@ func readEventToken(r *http.Request) (eventTokenRequest, *Problem) {
 	asked.Participants, asked.Types = sorted(asked.Participants), sorted(asked.Types)
 	life := time.Duration(asked.ExpiresIn) * time.Second
 	switch {
-	case asked.ExpiresIn < int(eventTokenLeast.Seconds()) || life > eventTokenMost || asked.ExpiresIn > int(eventTokenMost.Seconds()):
+	case asked.ExpiresIn < int(eventTokenLeast.Seconds()) || life > eventTokenMost ||
+		asked.ExpiresIn > int(eventTokenMost.Seconds()):
 		return asked, kindInvalid.of("expires_in", "BOUNDS", "expires_in must be 10 to 86,400 seconds.")
 	case asked.Participants != nil && (len(asked.Participants) == 0 || len(asked.Participants) > eventTokenNames):
-		return asked, kindInvalid.of("participants", "BOUNDS", "participants must be 1 to 16 of the token's; leave it out for all of them.")
+		return asked, kindInvalid.of("participants", "BOUNDS",
+			"participants must be 1 to 16 of the token's; leave it out for all of them.")
 	case asked.Types != nil && (len(asked.Types) == 0 || len(asked.Types) > len(payment.EventTypes())):
 		return asked, kindInvalid.of("types", "BOUNDS", "types must be at least one; leave it out for all of them.")
 	}

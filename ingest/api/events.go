@@ -20,12 +20,12 @@ import (
 // The bounds of events.
 const (
 	eventsPageMax    = 200  // events of one answer
-	eventsPage       = 100  // unless the call says otherwise
-	eventsPlacesMax  = 2000 // of the feed that one look takes
-	fewPlaces        = 200  // that one look takes whose events are held while they are written
-	eventsLooksMax   = 10   // of one answer, where most of the feed is others'
+	eventsPage       = 100  // the default
+	eventsPlacesMax  = 2000 // places of the feed that one read covers
+	fewPlaces        = 200  // places of one read whose events are kept while they are sent
+	eventsReadsMax   = 10   // reads for one answer, if most of the feed is others'
 	progressEvery    = time.Second
-	participantsMax  = 1000 // that one reader names
+	participantsMax  = 1000 // that one reader may list
 	eventsQueryBytes = 160 << 10
 )
 
@@ -38,18 +38,18 @@ type eventPage struct {
 	Repeats bool `json:"repeats,omitempty" doc:"A failover or a restore had forgotten what after stood for: some events are told again, with the ids that they had"`
 }
 
-// listening is what a request for events asks for.
+// listening is the content of a request for events.
 type listening struct {
 	who    outbox.Subscription
 	from   outbox.Place
-	now    bool      // from what happens from now on
+	now    bool      // only events from now on
 	since  time.Time // zero: the beginning
 	limit  int
 	stream bool
-	until  time.Time // the reader's right ends; zero: with its token
+	until  time.Time // end of the reader's permission; zero: that of its token
 }
 
-// events answers GET /v1/events: a page, or a stream for those that accept one.
+// events serves GET /v1/events: a page, or a stream for callers that accept one.
 func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusNoContent)
@@ -77,25 +77,25 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(page) //nolint:errcheck // the caller has left
+	json.NewEncoder(w).Encode(page) //nolint:errcheck // the caller has disconnected
 }
 
-// page looks until there is a page, the feed ends, or most of it was others'.
+// page reads until there is an event, the feed ends, or the reads are used up by events of others.
 func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
 	page := eventPage{Items: []event.Event{}, More: true}
 	at := l.from
 	most := max(2*l.limit, fewPlaces/4)
-	for look := 0; look < eventsLooksMax && page.More && len(page.Items) == 0; look++ {
-		heard, err := a.hub.alone(ctx, l, at, most)
+	for read := 0; read < eventsReadsMax && page.More && len(page.Items) == 0; read++ {
+		heard, err := a.hub.readOne(ctx, l, at, most)
 		if err != nil {
 			return page, err
 		}
-		most = min(2*most, eventsPlacesMax) // most of it is others'
+		most = min(2*most, eventsPlacesMax) // most of the feed is others'
 		page.Repeats = page.Repeats || heard.WentBack
 		page.More, at, l.since = heard.More, heard.Place, time.Time{}
 		for n, each := range heard.Events {
 			page.Items = append(page.Items, event.Of(each.Event))
-			// A page ends where its reader can go on: with the last event of a place.
+			// A page ends with the last event of a place, from which its reader can continue.
 			if len(page.Items) >= l.limit && each.Last && n+1 < len(heard.Events) {
 				page.More, at = true, each.At
 				break
@@ -106,8 +106,8 @@ func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
 	return page, nil
 }
 
-// look asks the store for one reader.
-func (a *API) look(ctx context.Context, l listening, at outbox.Place, most int) (outbox.Heard, error) {
+// readEvents reads the events of one reader from the store.
+func (a *API) readEvents(ctx context.Context, l listening, at outbox.Place, most int) (outbox.Heard, error) {
 	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
 	defer cancel()
 	heard, err := a.store.Events(asking, []outbox.Subscription{l.who}, at, l.since, most)
@@ -117,7 +117,7 @@ func (a *API) look(ctx context.Context, l listening, at outbox.Place, most int) 
 	return heard, err
 }
 
-// readListening reads the query and the headers of a request for events.
+// readListening parses the query and the headers of a request for events.
 func readListening(r *http.Request) (listening, *Problem) {
 	l := listening{limit: eventsPage, stream: accepts(r, "text/event-stream")}
 	if len(r.URL.RawQuery) > eventsQueryBytes {
@@ -140,7 +140,8 @@ func readListening(r *http.Request) (listening, *Problem) {
 			continue
 		case "types":
 			for each := range strings.SplitSeq(strings.Join(values, ","), ",") {
-				if l.who.Types = append(l.who.Types, payment.EventType(each)); !slices.Contains(payment.EventTypes(), payment.EventType(each)) {
+				if l.who.Types = append(l.who.Types, payment.EventType(each)); !slices.Contains(payment.EventTypes(),
+					payment.EventType(each)) {
 					return l, bad(name, "FORM", fmt.Sprintf("types must be of %v.", payment.EventTypes()))
 				}
 			}
@@ -165,7 +166,7 @@ func readListening(r *http.Request) (listening, *Problem) {
 	if !once {
 		return l, kindBadRequest.saying("A parameter other than participant_id and types is given once.")
 	}
-	// A browser that reconnects says where it was, whatever its address says.
+	// A browser that reconnects sends its last place, which takes precedence over its address.
 	if last := r.Header.Values("Last-Event-ID"); l.stream && len(last) == 1 && last[0] != "" {
 		after, l.since = last[0], time.Time{}
 	}
@@ -182,13 +183,14 @@ func readListening(r *http.Request) (listening, *Problem) {
 	return l, nil
 }
 
-// sorted gives each of a list once. What hears the same is told by one look.
+// sorted returns the values of a list in order, each once. Readers with equal lists then share one
+// read.
 func sorted[T ~string](list []T) []T {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// accepts reports whether a request wants a media type above all.
+// accepts reports whether a request prefers a media type to all others.
 func accepts(r *http.Request, want string) bool {
 	for _, header := range r.Header.Values("Accept") {
 		first, _, _ := strings.Cut(header, ",")
@@ -198,7 +200,7 @@ func accepts(r *http.Request, want string) bool {
 	return false
 }
 
-// allowOrigin lets pages of the origins that are configured read the answer.
+// allowOrigin lets pages of the configured origins read the answer.
 func (a *API) allowOrigin(w http.ResponseWriter, r *http.Request) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || !slices.Contains(a.config.Origins, origin) {

@@ -11,59 +11,58 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// hub tells all streams that have come to the end of the feed what follows, by one look for
-// all of them. In each look the database weighs each of their tokens again.
+// hub sends new events to all streams that are at the end of the feed, by one read for all of them.
+// In each read the database checks each of their tokens again.
 type hub struct {
 	api  *API
-	solo chan struct{} // looks of streams that read by themselves, at once
+	solo chan struct{} // concurrent reads of streams that read by themselves
 
-	mu      sync.Mutex
-	streams int
-	place   outbox.Place
-	ears    map[*ear]bool // in the looks
-	waiting []*ear        // to be taken into the next one
-	running bool
-	history int // goes up where the database has forgotten what was told
+	mu          sync.Mutex
+	streams     int
+	place       outbox.Place
+	subscribers map[*subscriber]bool // part of each read
+	waiting     []*subscriber        // to join the next read
+	running     bool
+	history     int // incremented if the database has forgotten events that were sent
 }
 
-// ear is a stream that is told.
-type ear struct {
-	who  outbox.Subscription
-	name string // the same for those who hear the same
-	at   outbox.Place
-	tell chan told // closed: it is told no more, for the reason why, or has to read on by itself
-	why  error
-	gone bool
-	from int       // the history that it has read in
-	beat time.Time // when it was told of progress
+// subscriber is a stream that gets events from the hub.
+type subscriber struct {
+	who   outbox.Subscription
+	name  string // equal for subscribers with equal subscriptions
+	at    outbox.Place
+	queue chan message // closed: no more events come, for the reason why, or because it has to read by itself
+	why   error
+	gone  bool
+	from  int       // the history in which it has read
+	beat  time.Time // time of its last progress message
 }
 
-// told is an event on its way to a stream. All who hear it share its text.
-type told struct {
+// message is an event for a stream. All its receivers share the text.
+type message struct {
 	text string
 	at   outbox.Place
-	last bool // at is to resume from
+	last bool // at is a place to resume from
 }
 
 const (
-	earsMax = 128 // events that a stream may be behind
-	soloMax = 4
-	// streamsMost is how many readers a look at the database takes.
+	queueMax = 128 // messages that a stream may be behind
+	soloMax  = 4
+	// streamsMost bounds the readers of one read of the database.
 	streamsMost = 10_000
-	hubEvery    = 250 * time.Millisecond // between two looks, and half a millisecond more for each subscription
+	hubEvery    = 250 * time.Millisecond // between two reads, plus half a millisecond for each subscription
 	hubSlow     = time.Second            // at most
 )
 
-// errSlow ends a stream whose caller does not keep up. The id of the last event that it read is
-// where it resumes.
+// errSlow ends a stream whose caller does not keep up. The caller resumes from the id of the last
+// event that it read.
 var errSlow = errors.New("the caller of the stream does not keep up")
 
 func newHub(a *API) *hub {
-	return &hub{api: a, solo: make(chan struct{}, soloMax), ears: make(map[*ear]bool)}
+	return &hub{api: a, solo: make(chan struct{}, soloMax), subscribers: make(map[*subscriber]bool)}
 }
 
-// enter counts a stream, unless there are as many as may be.
-// ofToken is how many of them may be one token's.
+// enter counts a stream, unless the bound is reached. At most ofToken streams may be one token's.
 func (h *hub) enter(token *knownToken, ofToken int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,28 +82,29 @@ func (h *hub) leave(token *knownToken) {
 	h.api.watch.Streaming(-1)
 }
 
-// now is the history that a look which begins now reads in, or an earlier one.
+// now returns the history for a read that begins now.
 func (h *hub) now() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.history
 }
 
-// alone looks for one reader.
-func (h *hub) alone(ctx context.Context, l listening, at outbox.Place, most int) (outbox.Heard, error) {
+// readOne reads for one reader.
+func (h *hub) readOne(ctx context.Context, l listening, at outbox.Place, most int) (outbox.Heard, error) {
 	select {
 	case h.solo <- struct{}{}:
 		defer func() { <-h.solo }()
 	case <-ctx.Done():
 		return outbox.Heard{}, ctx.Err()
 	}
-	return h.api.look(ctx, l, at, most)
+	return h.api.readEvents(ctx, l, at, most)
 }
 
-// join has a stream that has come to a place told what follows.
-// History is that of before it read the last of it.
-func (h *hub) join(who outbox.Subscription, at outbox.Place, history int) *ear {
-	e := &ear{who: who, name: nameOf(who), at: at, tell: make(chan told, earsMax), from: history, beat: time.Now()}
+// join subscribes a stream that has read up to a place. The history is the one before its last
+// read.
+func (h *hub) join(who outbox.Subscription, at outbox.Place, history int) *subscriber {
+	e := &subscriber{who: who, name: nameOf(who), at: at, queue: make(chan message, queueMax), from: history,
+		beat: time.Now()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting = append(h.waiting, e)
@@ -115,31 +115,31 @@ func (h *hub) join(who outbox.Subscription, at outbox.Place, history int) *ear {
 	return e
 }
 
-// part ends it.
-func (h *hub) part(e *ear) {
+// remove ends a subscription.
+func (h *hub) remove(e *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e.gone = true
-	delete(h.ears, e)
+	delete(h.subscribers, e)
 }
 
-// end tells a stream no more. The mutex is held.
-func (h *hub) end(e *ear, why error) {
+// end closes the queue of a subscriber. The caller holds the mutex.
+func (h *hub) end(e *subscriber, why error) {
 	if !e.gone {
 		e.gone, e.why = true, why
-		close(e.tell)
+		close(e.queue)
 	}
-	delete(h.ears, e)
+	delete(h.subscribers, e)
 }
 
-// nameOf is the same for subscriptions that hear the same.
+// nameOf returns the same name for equal subscriptions.
 func nameOf(who outbox.Subscription) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%x %x %t %q %q", who.Token, who.Certificate, who.Participants == nil, who.Participants, who.Types)
 	return text.String()
 }
 
-// run looks while there is a stream.
+// run reads while there are subscribers.
 func (h *hub) run() {
 	most := eventsPlacesMax
 	for {
@@ -153,7 +153,7 @@ func (h *hub) run() {
 		cancel()
 		if err != nil {
 			h.api.log.Warn("events can't be read", "streams", len(of), "error", err)
-			most = max(most/2, fewPlaces/4) // it may be too much for the time that a call has
+			most = max(most/2, fewPlaces/4) // it may be too much for the time limit of a call
 			time.Sleep(hubSlow)
 			continue
 		}
@@ -165,9 +165,9 @@ func (h *hub) run() {
 	}
 }
 
-// gather takes those in who wait, and gives the subscriptions of the next look, each once, and
-// the streams of each. Without any the hub rests.
-func (h *hub) gather() (all []outbox.Subscription, of [][]*ear, from outbox.Place) {
+// gather admits the waiting subscribers, and returns the subscriptions of the next read, each once,
+// with the subscribers of each. Without subscribers the hub stops.
+func (h *hub) gather() (all []outbox.Subscription, of [][]*subscriber, from outbox.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.waiting {
@@ -175,18 +175,18 @@ func (h *hub) gather() (all []outbox.Subscription, of [][]*ear, from outbox.Plac
 		case e.gone:
 		case e.from != h.history:
 			h.end(e, nil) // the rows that it has read may be forgotten
-		case len(h.ears) == 0, !e.at.Before(h.place):
-			if len(h.ears) == 0 {
+		case len(h.subscribers) == 0, !e.at.Before(h.place):
+			if len(h.subscribers) == 0 {
 				h.place = e.at
 			}
-			h.ears[e] = true
+			h.subscribers[e] = true
 		default:
-			h.end(e, nil) // the others are further
+			h.end(e, nil) // the others are ahead of it
 		}
 	}
 	h.waiting = nil
-	index := make(map[string]int, len(h.ears))
-	for e := range h.ears {
+	index := make(map[string]int, len(h.subscribers))
+	for e := range h.subscribers {
 		n, known := index[e.name]
 		if !known {
 			n = len(all)
@@ -199,9 +199,9 @@ func (h *hub) gather() (all []outbox.Subscription, of [][]*ear, from outbox.Plac
 	return all, of, h.place
 }
 
-// deliver tells what was heard. One that does not take it up is told no more: it reads on by
-// itself, at its own pace, and holds up no other.
-func (h *hub) deliver(heard outbox.Heard, of [][]*ear) {
+// deliver sends what was read. A subscriber whose queue is full is removed: its stream reads by
+// itself, at its own pace, and delays no other.
+func (h *hub) deliver(heard outbox.Heard, of [][]*subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for n, why := range heard.Refused {
@@ -211,7 +211,7 @@ func (h *hub) deliver(heard outbox.Heard, of [][]*ear) {
 	}
 	h.place = heard.Place
 	if heard.WentBack {
-		// Each goes back by itself, as far as its own rows are forgotten.
+		// Each stream goes back by itself, as far as its own rows are forgotten.
 		h.history++
 		for _, each := range of {
 			for _, e := range each {
@@ -221,33 +221,33 @@ func (h *hub) deliver(heard outbox.Heard, of [][]*ear) {
 		return
 	}
 	for _, each := range heard.Events {
-		one := told{text: frame(each), at: each.At, last: each.Last}
+		one := message{text: frame(each), at: each.At, last: each.Last}
 		for _, n := range each.For {
 			for _, e := range of[n] {
-				if e.at.Before(each.At) { // else it has read that by itself
-					h.tell(e, one)
+				if e.at.Before(each.At) { // else the stream has read it by itself
+					h.send(e, one)
 				}
 			}
 		}
 	}
-	now, one := time.Now(), told{text: progress(h.place), at: h.place, last: true}
+	now, one := time.Now(), message{text: progress(h.place), at: h.place, last: true}
 	for _, each := range of {
 		for _, e := range each {
 			if e.at.Before(h.place) && now.Sub(e.beat) >= h.api.config.StreamBeat {
 				e.beat = now
-				h.tell(e, one)
+				h.send(e, one)
 			}
 		}
 	}
 }
 
-// tell puts an event on its way. The mutex is held.
-func (h *hub) tell(e *ear, one told) {
+// send queues a message. The caller holds the mutex.
+func (h *hub) send(e *subscriber, one message) {
 	if e.gone {
 		return
 	}
 	select {
-	case e.tell <- one:
+	case e.queue <- one:
 	default:
 		h.end(e, nil)
 	}

@@ -21,10 +21,10 @@ func hubOf() *hub {
 }
 
 // hears is what a stream was told since, by transaction, and whether it is told more.
-func hears(e *ear) (told []uint64, more bool) {
+func hears(e *subscriber) (told []uint64, more bool) {
 	for {
 		select {
-		case one, open := <-e.tell:
+		case one, open := <-e.queue:
 			if !open {
 				return told, false
 			}
@@ -57,7 +57,7 @@ func TestHubTellsWhatIsNew(t *testing.T) {
 	behind := h.join(outbox.Subscription{}, placeAt(7), 0)
 	h.gather()
 	for what, c := range map[string]struct {
-		ear  *ear
+		ear  *subscriber
 		told []uint64
 		more bool
 	}{"the first": {first, []uint64{4, 6, 7}, true}, "one that is further": {further, []uint64{7}, true}, "one that is behind": {behind, nil, false}} {
@@ -81,7 +81,7 @@ func TestHubOverAFailover(t *testing.T) {
 	joins, back := h.join(outbox.Subscription{}, placeAt(9), read), h.join(outbox.Subscription{}, placeAt(4), h.now())
 	h.gather()
 	for what, c := range map[string]struct {
-		ear  *ear
+		ear  *subscriber
 		more bool
 	}{"was told": {told, false}, "has read before": {joins, false}, "has read back": {back, true}} {
 		if events, more := hears(c.ear); len(events) > 0 || more != c.more || c.ear.why != nil {

@@ -61,7 +61,7 @@ func TestTokenIsLookedUpOnce(t *testing.T) {
 		store := &slowTokens{}
 		known := newTokens(store, time.Minute)
 		var all sync.WaitGroup
-		for range 20 * looksMax {
+		for range 20 * lookupsMax {
 			all.Go(func() {
 				if _, err := known.find(t.Context(), [32]byte{1}); err != nil {
 					t.Error(err)
@@ -69,7 +69,7 @@ func TestTokenIsLookedUpOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if asked := store.asked.Load(); asked > looksMax {
+		if asked := store.asked.Load(); asked > lookupsMax {
 			t.Errorf("looked up %d times", asked)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// The operations, as metrics name them.
+// The operations, as named in metrics.
 const (
 	opEnqueue  = "enqueue"
 	opBatch    = "enqueue_batch"
@@ -28,12 +28,13 @@ const (
 	opOther    = "other"
 )
 
-// Operations lists them.
+// Operations returns their names.
 func Operations() []string {
-	return []string{opEnqueue, opBatch, opStatus, opAttempts, opList, opCancel, opEvents, opStream, opToken, opOpenAPI, opOther}
+	return []string{opEnqueue, opBatch, opStatus, opAttempts, opList, opCancel, opEvents, opStream, opToken, opOpenAPI,
+		opOther}
 }
 
-// operationOf names what a request asks for, before it is routed.
+// operationOf returns the operation of a request, before it is routed.
 func operationOf(r *http.Request) string {
 	path := strings.TrimPrefix(r.URL.Path, "/v1/instructions")
 	switch {
@@ -62,7 +63,7 @@ func operationOf(r *http.Request) string {
 	}
 }
 
-// seen is an instruction as an answer shows it.
+// seen is an instruction as an answer contains it.
 type seen struct {
 	OutboxID       string     `json:"outbox_id" format:"uuid" doc:"The instruction's id here"`
 	InstructionID  string     `json:"instruction_id"`
@@ -86,9 +87,11 @@ type seen struct {
 
 func seenOf(p outbox.Tracked) seen {
 	s := seen{
-		OutboxID: p.OutboxID.String(), InstructionID: p.InstructionID, ParticipantID: p.ParticipantID, IdempotencyKey: p.IdempotencyKey,
-		OnBehalfOf: p.OnBehalfOf, SequenceID: p.SequenceID, CreatedAt: p.CreatedAt.UTC(), State: p.State, Certainty: p.Certainty,
-		Attempts: new(p.Attempts), ChangedAt: momentOf(p.ChangedAt), NextAttemptAt: momentOf(p.NextAttemptAt),
+		OutboxID: p.OutboxID.String(), InstructionID: p.InstructionID, ParticipantID: p.ParticipantID,
+		IdempotencyKey: p.IdempotencyKey,
+		OnBehalfOf:     p.OnBehalfOf, SequenceID: p.SequenceID, CreatedAt: p.CreatedAt.UTC(), State: p.State,
+		Certainty: p.Certainty,
+		Attempts:  new(p.Attempts), ChangedAt: momentOf(p.ChangedAt), NextAttemptAt: momentOf(p.NextAttemptAt),
 		ErrorCode: p.ErrorCode, RailCode: p.RailCode, RailReference: p.RailReference, WaitsForPerson: new(p.WaitsForPerson),
 	}
 	return s
@@ -101,17 +104,18 @@ func momentOf(t time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-// taken is the answer to an enqueue.
+// taken returns the answer to an enqueue.
 func taken(in outbox.Entrusted, receipt payment.Receipt) seen {
 	return seen{
-		OutboxID: receipt.OutboxID.String(), InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey,
-		OnBehalfOf: in.OnBehalfOf, SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(), State: receipt.State,
+		OutboxID: receipt.OutboxID.String(), InstructionID: in.InstructionID, ParticipantID: in.ParticipantID,
+		IdempotencyKey: in.IdempotencyKey,
+		OnBehalfOf:     in.OnBehalfOf, SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(), State: receipt.State,
 		Replayed: new(receipt.Replayed), Differs: receipt.Differs,
 	}
 }
 
-// enqueueInput is one instruction. The body is read by readInstruction, to the letter;
-// its schema is that of instructionSchema.
+// enqueueInput is one instruction. readInstruction parses the body strictly; instructionSchema is
+// its schema.
 type enqueueInput struct {
 	Key         string `header:"Idempotency-Key" doc:"The caller's key for this payment, 1 to 128 printable ASCII characters: one for each payment that is meant, and the same for each retry"`
 	Prefer      string `header:"Prefer" doc:"wait=N: answer with the outcome, or with 202 after N seconds, at most 30"`
@@ -151,7 +155,8 @@ func (a *API) enqueue(ctx context.Context, input *enqueueInput) (*seenOutput, er
 	if err != nil {
 		return nil, a.refused(ctx, opEnqueue, err)
 	}
-	out := &seenOutput{Status: http.StatusCreated, Location: "/v1/instructions/" + receipt.OutboxID.String(), Body: taken(in, receipt)}
+	out := &seenOutput{Status: http.StatusCreated, Location: "/v1/instructions/" + receipt.OutboxID.String(),
+		Body: taken(in, receipt)}
 	if receipt.Replayed {
 		out.Status, out.Replayed = http.StatusOK, "true"
 	}
@@ -159,7 +164,7 @@ func (a *API) enqueue(ctx context.Context, input *enqueueInput) (*seenOutput, er
 	if patience == 0 {
 		return out, nil
 	}
-	// It is stored: whatever comes of the wait, the answer says so.
+	// The instruction is stored: the answer confirms that whatever the wait brings.
 	last, err := a.await(ctx, who, receipt.OutboxID, patience)
 	if err == nil {
 		body := seenOf(last)
@@ -173,15 +178,15 @@ func (a *API) enqueue(ctx context.Context, input *enqueueInput) (*seenOutput, er
 	return out, nil
 }
 
-// refused logs what only operators can mend, and gives the problem.
+// refused logs what only operators can repair, and returns the problem.
 func (a *API) refused(ctx context.Context, operation string, err error) *Problem {
 	problem := problemOf(err)
 	if problem.Commit == commitUnknown {
 		a.watch.CommitUnknown()
 	}
 	if problem.Status >= 500 && !gone(ctx) {
-		// A fault's words may name an operator's reason, and never hold content.
-		a.log.WarnContext(ctx, "a call was not done", "operation", operation, "error", err)
+		// The text of a fault may contain an operator's reason, and never content.
+		a.log.WarnContext(ctx, "a call failed", "operation", operation, "error", err)
 	}
 	return problem
 }
@@ -194,7 +199,7 @@ func wantType(header, want string) *Problem {
 	return nil
 }
 
-// traceOf keeps the caller's trace context, where it is one to the letter.
+// traceOf returns the caller's trace context if it is valid.
 func traceOf(parent, state string) map[string]string {
 	if parent == "" || len(parent)+len(state) > 1024 {
 		return nil

@@ -41,7 +41,7 @@ func (a *API) status(ctx context.Context, input *idInput) (*seenOutput, error) {
 	return out, nil
 }
 
-// row is a row of the archive as an answer shows it.
+// row is a row of the archive as an answer contains it.
 type row struct {
 	AttemptNo        int        `json:"attempt_no"`
 	State            string     `json:"state"`
@@ -84,8 +84,10 @@ func (a *API) attempts(ctx context.Context, input *attemptsInput) (*attemptsOutp
 	out.Body.Items = make([]row, len(rows))
 	for n, r := range rows {
 		out.Body.Items[n] = row{
-			AttemptNo: r.AttemptNo, State: r.State, CreatedAt: r.CreatedAt.UTC(), ClaimedAt: momentOf(r.ClaimedAt), CompletedAt: momentOf(r.CompletedAt),
-			AnswersAttemptNo: r.AnswersAttemptNo, Result: r.Result, RailReference: r.RailReference, RailCode: r.RailCode, ErrorCode: r.ErrorCode, LatencyMS: r.LatencyMS,
+			AttemptNo: r.AttemptNo, State: r.State, CreatedAt: r.CreatedAt.UTC(), ClaimedAt: momentOf(r.ClaimedAt),
+			CompletedAt:      momentOf(r.CompletedAt),
+			AnswersAttemptNo: r.AnswersAttemptNo, Result: r.Result, RailReference: r.RailReference, RailCode: r.RailCode,
+			ErrorCode: r.ErrorCode, LatencyMS: r.LatencyMS,
 		}
 	}
 	if len(rows) == input.Limit {
@@ -112,7 +114,8 @@ type listOutput struct {
 
 func (a *API) list(ctx context.Context, input *listInput) (*listOutput, error) {
 	page := outbox.Page{
-		ParticipantID: input.ParticipantID, Most: input.Limit, InstructionID: input.InstructionID, IdempotencyKey: input.IdempotencyKey,
+		ParticipantID: input.ParticipantID, Most: input.Limit, InstructionID: input.InstructionID,
+		IdempotencyKey: input.IdempotencyKey,
 	}
 	if input.After != "" {
 		text, err := base64.RawURLEncoding.DecodeString(input.After)
@@ -148,7 +151,8 @@ type cancelInput struct {
 	RawBody     []byte `contentType:"application/json"`
 }
 
-// cancel ends what waits. A repeated call, whose first answer was lost, gets the same.
+// cancel ends a waiting instruction. A repeated call, whose first answer was lost, gets the same
+// answer.
 func (a *API) cancel(ctx context.Context, input *cancelInput) (*seenOutput, error) {
 	id, err := payment.ParseID(input.OutboxID)
 	if err != nil {
@@ -171,7 +175,7 @@ func (a *API) cancel(ctx context.Context, input *cancelInput) (*seenOutput, erro
 	found, statusErr := a.store.Status(asking, bearer(ctx), id)
 	switch {
 	case err == nil && statusErr != nil:
-		// It is cancelled, and the token may not read.
+		// The instruction is cancelled, but the token may not read.
 		out.Body = seen{OutboxID: id.String(), State: string(payment.Cancelled)}
 		return out, nil
 	case err != nil && (statusErr != nil || found.State != string(payment.Cancelled)):

@@ -18,16 +18,16 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// problemsAt is where each type of problem has its page: the type's name follows.
+// problemsAt is the address of the pages of the problem types: the type's name follows.
 const problemsAt = "https://github.com/railhead-pay/railhead/blob/main/docs/problems/"
 
-// What a 5xx says of the enqueue that it answers.
+// What a 5xx states about the enqueue that it answers.
 const (
 	commitNone    = "none"    // nothing was stored
-	commitUnknown = "unknown" // something may have been
+	commitUnknown = "unknown" // something may have been stored
 )
 
-// Problem is an error as RFC 9457 has it. It holds no value of a payload.
+// Problem is an error in the form of RFC 9457. It contains no value of a payload.
 type Problem struct {
 	Type   string `json:"type" format:"uri" doc:"Which problem it is; each has a page"`
 	Title  string `json:"title" doc:"The problem in a few words, the same for all of its type"`
@@ -70,11 +70,13 @@ var (
 	kindCommitUnknown = kind{"commit-unknown", 503, "The instruction may or may not be stored"}
 )
 
-// kinds is every type of problem; docs/problems has a page for each.
+// kinds returns every type of problem; docs/problems has a page for each.
 func kinds() []kind {
 	return []kind{
-		kindBadRequest, kindKeyMissing, kindUnauthorized, kindForbidden, kindNotFound, kindMethod, kindKeyReused, kindSecondKey, kindNotAllowed,
-		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindNotOffered, kindInternal, kindUnavailable, kindClosed, kindCommitUnknown,
+		kindBadRequest, kindKeyMissing, kindUnauthorized, kindForbidden, kindNotFound, kindMethod, kindKeyReused,
+		kindSecondKey, kindNotAllowed,
+		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindNotOffered, kindInternal, kindUnavailable, kindClosed,
+		kindCommitUnknown,
 	}
 }
 
@@ -99,13 +101,13 @@ func (p *Problem) is(k kind) bool { return p.Type == problemsAt+k.name+".md" }
 
 func (p *Problem) Error() string { return p.Title }
 
-// GetStatus and ContentType are huma's.
+// GetStatus implements huma.StatusError.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is that of RFC 9457.
+// ContentType returns the media type of RFC 9457.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// GetHeaders are those that go along.
+// GetHeaders returns the headers of the answer.
 func (p *Problem) GetHeaders() http.Header {
 	headers := http.Header{}
 	if p.after > 0 {
@@ -122,7 +124,7 @@ func (p *Problem) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
-	json.NewEncoder(w).Encode(p) //nolint:errcheck // the caller has left
+	json.NewEncoder(w).Encode(p) //nolint:errcheck // the caller has disconnected
 }
 
 func problemUnauthorized() *Problem { return kindUnauthorized.problem() }
@@ -149,7 +151,7 @@ func problemUnavailable(commit string) *Problem {
 	return p
 }
 
-// problemOf says why a call of the store did not do what was asked.
+// problemOf returns the problem for an error of the store.
 func problemOf(err error) *Problem {
 	if problem, ok := errors.AsType[*Problem](err); ok {
 		return problem
@@ -166,12 +168,12 @@ func problemOf(err error) *Problem {
 		return kindForbidden.of("token", "PARTICIPANT", "The token is not for reading, or not for one of these participants.")
 	case errors.Is(err, outbox.ErrNotFound):
 		return problemNotFound()
-	default: // the store says of each other error that nothing was done
+	default: // every other error of the store means that nothing was stored
 		return problemUnavailable(commitNone)
 	}
 }
 
-// problemOfFault says what the database has refused.
+// problemOfFault returns the problem for a refusal of the database.
 func problemOfFault(fault *outbox.Fault) *Problem {
 	p := kindInvalid.problem()
 	switch fault.SQLState {
@@ -190,7 +192,7 @@ func problemOfFault(fault *outbox.Fault) *Problem {
 	case outbox.StateNotAllowed:
 		p = kindNotAllowed.problem()
 	case outbox.StateEnqueueClosed:
-		// Who closed it and why is not the callers' to know.
+		// Callers are not told who closed it and why.
 		p = kindClosed.of(fault.Field, fault.Rule, "An operator has closed enqueue for a while. Nothing was stored.")
 		p.Code, p.Commit, p.Hint, p.after = fault.SQLState, commitNone, fault.Hint, time.Minute
 		return p
@@ -203,14 +205,14 @@ func problemOfFault(fault *outbox.Fault) *Problem {
 	if strings.HasPrefix(fault.SQLState, "RH") {
 		p.Code, p.Detail, p.Hint = fault.SQLState, sentences(fault.Message, fault.Detail), fault.Hint
 	} else {
-		// The server's own message may quote what it could not read.
+		// The server's own message may quote the text that it rejected.
 		p.Code, p.Detail = fault.SQLState, "The database can not read this instruction, such as for a character U+0000 in it."
 	}
 	return p
 }
 
-// quieten has huma answer in our words: its own errors echo the values that it refuses,
-// whole bodies included.
+// quieten makes huma answer with our problems: its own errors echo the values that it refuses,
+// including whole bodies.
 var quieten = sync.OnceFunc(func() {
 	huma.NewError = func(status int, _ string, errs ...error) huma.StatusError { return plainly(status, errs) }
 	huma.NewErrorWithContext = func(_ huma.Context, status int, _ string, errs ...error) huma.StatusError {
@@ -250,7 +252,7 @@ func plainly(status int, errs []error) *Problem {
 	return p
 }
 
-// bounded is the printable beginning of a name that comes from outside, at most 64 bytes.
+// bounded returns the printable beginning of a name from outside, at most 64 bytes.
 func bounded(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -260,11 +262,11 @@ func bounded(text string) string {
 	}, text[:min(len(text), 64)])
 }
 
-// gone reports whether a caller has left.
+// gone reports whether the caller has disconnected.
 func gone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// sentences joins what PostgreSQL says in two fields: a message without a full stop, and
-// a detail in whole sentences.
+// sentences joins two fields of a PostgreSQL error: a message without a full stop, and a detail in
+// whole sentences.
 func sentences(message, detail string) string {
 	if detail == "" || strings.HasSuffix(message, ".") {
 		return strings.TrimSpace(message + " " + detail)

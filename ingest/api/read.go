@@ -9,9 +9,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// readInstruction reads one instruction to the letter: a name that is not known, or is
-// there twice or in other letters, is refused, and what comes back quotes no value. The
-// key is a field of it in a batch alone.
+// readInstruction parses one instruction strictly. It refuses a name that is unknown, repeated, or
+// in other case, and the problem quotes no value. The key is a field only in a batch.
 func readInstruction(text []byte, inBatch bool) (outbox.Entrusted, *Problem) {
 	fields, problem := readObject(text)
 	if problem != nil {
@@ -54,7 +53,7 @@ func readInstruction(text []byte, inBatch bool) (outbox.Entrusted, *Problem) {
 	return in, nil
 }
 
-// readObject reads the fields of one JSON object, each once.
+// readObject parses the fields of one JSON object, each once.
 func readObject(text []byte) (map[string]json.RawMessage, *Problem) {
 	if err := payment.CheckJSON(text); err != nil {
 		return nil, kindBadRequest.saying("The body is not one JSON object that names each field once.")
@@ -76,7 +75,7 @@ func readFlag(name string, value json.RawMessage, into *bool) *Problem {
 	return readAs(name, value, into, "true or false")
 }
 
-// readAs reads a value of the kind that into has; null leaves it as it is.
+// readAs parses a value into the given variable; null leaves the variable as it is.
 func readAs(name string, value json.RawMessage, into any, kind string) *Problem {
 	if isNull(value) {
 		return nil
@@ -94,7 +93,8 @@ func readMoment(name string, value json.RawMessage, into *time.Time) *Problem {
 	}
 	moment, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return kindInvalid.of(name, "MOMENT", name+" must be a moment with its zone, as RFC 3339 has it, such as 2026-11-21T09:00:00Z.")
+		return kindInvalid.of(name, "MOMENT",
+			name+" must be a moment with its zone, as RFC 3339 has it, such as 2026-11-21T09:00:00Z.")
 	}
 	*into = moment
 	return nil
@@ -115,7 +115,7 @@ func readPriority(value json.RawMessage, into *payment.Priority) *Problem {
 	return nil
 }
 
-// readReason reads the body of a cancellation.
+// readReason parses the body of a cancellation.
 func readReason(text []byte) (string, *Problem) {
 	fields, problem := readObject(text)
 	if problem != nil {
@@ -136,8 +136,8 @@ func readReason(text []byte) (string, *Problem) {
 	return reason, nil
 }
 
-// keyOf reads the header Idempotency-Key: as it stands, or as a string of structured
-// fields (RFC 9651), which is the same key.
+// keyOf parses the header Idempotency-Key: as it is, or as a string of structured fields (RFC
+// 9651), which is the same key.
 func keyOf(values []string) (string, *Problem) {
 	if len(values) != 1 || values[0] == "" {
 		return "", kindKeyMissing.saying(fmt.Sprintf("The header is there %d times: a call has one key, and a retry repeats it.", len(values)))

@@ -16,12 +16,13 @@ import (
 	"github.com/railhead-pay/railhead/internal/service"
 )
 
-// Serve answers on a listener until the context ends. Then no more is accepted, waits end
-// with what is known, and each request under way gets its answer, within the drain time.
+// Serve serves a listener until the context ends. Then it accepts no more connections, ends waits
+// with what is known, and answers each request under way, within the drain time.
 func (a *API) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: a.handler, ReadHeaderTimeout: min(5*time.Second, a.config.IdleMax), ReadTimeout: a.config.IdleMax,
-		WriteTimeout: a.config.WaitMax + a.config.StoreTimeout + a.config.IdleMax, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: a.config.WaitMax + a.config.StoreTimeout + a.config.IdleMax, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
 	}
 	listener = limited(listener, a.config.ConnectionsMax)
 	if a.config.TLS != (TLSFiles{}) {
@@ -37,8 +38,8 @@ func (a *API) Serve(ctx context.Context, listener net.Listener) error {
 	}}.Serve(ctx, listener)
 }
 
-// atMost accepts a connection only while fewer than its slots are open: the others wait
-// in the system's queue.
+// atMost accepts a connection only while fewer than its slots are open. The others wait in the
+// queue of the operating system.
 type atMost struct {
 	net.Listener
 	slots chan struct{}
@@ -69,7 +70,7 @@ func (l *atMost) Close() error {
 	return l.Listener.Close()
 }
 
-// slotConn gives its slot back when it is closed.
+// slotConn releases its slot when it is closed.
 type slotConn struct {
 	net.Conn
 	free func()
@@ -80,7 +81,7 @@ func (c *slotConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets the last answer arrive where the request was not read to its end.
+// CloseWrite lets the last answer arrive if the request was not read to its end.
 func (c *slotConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -88,17 +89,17 @@ func (c *slotConn) CloseWrite() error {
 	return nil
 }
 
-// TLSFiles are the certificate that the API shows and its key, in PEM, and the
-// certificates that sign those of clients; empty: any client certificate is taken for
-// what its key proves, and tokens are bound to keys. The files are read anew when they
-// change. The zero value is no TLS: then something in front of the API has to do it.
+// TLSFiles are the API's certificate and its key, in PEM, and the certificates that sign those of
+// clients. Without the latter any client certificate is accepted as proof of its key, and tokens
+// are bound to keys. The files are read again when they change. The zero value means no TLS: a
+// proxy in front of the API has to provide it.
 type TLSFiles struct {
 	Certificate string
 	Key         string
 	ClientCA    string
 }
 
-// config asks clients for a certificate, and does not insist on one.
+// config requests a client certificate, and does not require one.
 func (f TLSFiles) config() (*tls.Config, error) {
 	r := &reloading{files: f}
 	if _, err := r.current(nil); err != nil {
@@ -107,28 +108,28 @@ func (f TLSFiles) config() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: r.current}, nil
 }
 
-// reloadEvery is how often the files are looked at, at most.
+// reloadEvery is the shortest time between two checks of the files.
 const reloadEvery = 2 * time.Second
 
-// reloading keeps the configuration of the files as they are.
+// reloading holds the present configuration of the files.
 type reloading struct {
 	files TLSFiles
 
-	mu     sync.Mutex
-	looked time.Time
-	marks  string // sizes and times of the files that were read
-	config *tls.Config
+	mu      sync.Mutex
+	checked time.Time
+	marks   string // sizes and times of the files that were read
+	config  *tls.Config
 }
 
-// current reads the files where they have changed. One that can't be read now, as while
-// it is being replaced, leaves what was read before.
+// current reads the files if they have changed. If one can't be read, as during its replacement,
+// the configuration remains as it was.
 func (r *reloading) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.config != nil && time.Since(r.looked) < reloadEvery {
+	if r.config != nil && time.Since(r.checked) < reloadEvery {
 		return r.config, nil
 	}
-	r.looked = time.Now()
+	r.checked = time.Now()
 	marks := r.files.marks()
 	if r.config != nil && marks == r.marks {
 		return r.config, nil
@@ -160,7 +161,8 @@ func (f TLSFiles) read() (*tls.Config, error) {
 		return nil, fmt.Errorf("the API's certificate: %w", err)
 	}
 	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert, NextProtos: []string{"http/1.1"},
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert,
+		NextProtos: []string{"http/1.1"},
 	}
 	if f.ClientCA != "" {
 		text, err := os.ReadFile(f.ClientCA)

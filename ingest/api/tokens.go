@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	tokenFresh   = 5 * time.Second // how long what is known of a token is not asked for again
-	tokensMax    = 10_000          // that are remembered
+	tokenFresh   = 5 * time.Second // for which a look-up of a token is reused
+	tokensMax    = 10_000          // tokens remembered
 	tokenTextMax = 128             // bytes
-	looksMax     = 4               // look-ups at once
+	lookupsMax   = 4               // concurrent look-ups
 	burst        = 10 * time.Second
 )
 
-// tokenOf is SHA-256 of the token that a request shows.
+// tokenOf returns the digest of the token in a request.
 func tokenOf(r *http.Request) ([32]byte, bool) {
 	shown := r.Header.Values("Authorization")
 	if len(shown) != 1 {
@@ -35,8 +35,8 @@ func tokenOf(r *http.Request) ([32]byte, bool) {
 	return outbox.TokenDigest(token), true
 }
 
-// certificateOf is SHA-256 of the public key of the client's certificate, whose private
-// key the handshake has shown; nil: none came, or it is not valid now.
+// certificateOf returns SHA-256 of the public key of the client's certificate, whose private key
+// the handshake has proven; nil: there is none, or it is not valid now.
 func certificateOf(r *http.Request) []byte {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil
@@ -49,25 +49,25 @@ func certificateOf(r *http.Request) []byte {
 	return sum[:]
 }
 
-// tokens remembers for a moment what tokens are for. The database asks again in each
-// statement: what is remembered saves a look-up, and keeps the quota.
+// tokens caches what tokens allow. The database checks it again in each statement: the cache saves
+// look-ups, and keeps the quotas.
 type tokens struct {
 	store   Store
 	timeout time.Duration
-	looks   chan struct{}
+	lookups chan struct{}
 
 	mu    sync.Mutex
 	known map[[32]byte]*knownToken
 }
 
-// knownToken is one of them. The mutex guards what follows it.
+// knownToken is one cached token. The mutex guards the fields after it.
 type knownToken struct {
 	mu      sync.Mutex
 	token   outbox.Token
 	digest  [32]byte
 	at      time.Time // of the look-up
-	room    float64   // requests that its quota has left
-	filled  time.Time // when room was reckoned
+	room    float64   // requests left in its quota
+	filled  time.Time // when room was computed
 	used    int64
 	refused int64
 	batches int // under way
@@ -77,10 +77,11 @@ type knownToken struct {
 }
 
 func newTokens(store Store, timeout time.Duration) *tokens {
-	return &tokens{store: store, timeout: timeout, looks: make(chan struct{}, looksMax), known: make(map[[32]byte]*knownToken)}
+	return &tokens{store: store, timeout: timeout, lookups: make(chan struct{}, lookupsMax),
+		known: make(map[[32]byte]*knownToken)}
 }
 
-// find gives what is known of a token, at most tokenFresh old. None is outbox.ErrToken.
+// find returns a token as of at most tokenFresh ago, or outbox.ErrToken if it does not exist.
 func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error) {
 	if one := t.remembered(digest); one != nil {
 		return one, nil
@@ -88,12 +89,12 @@ func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error)
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	select {
-	case t.looks <- struct{}{}:
-		defer func() { <-t.looks }()
+	case t.lookups <- struct{}{}:
+		defer func() { <-t.lookups }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting to look a token up: %w", ctx.Err())
 	}
-	if one := t.remembered(digest); one != nil { // another call has asked meanwhile
+	if one := t.remembered(digest); one != nil { // another call has looked it up meanwhile
 		return one, nil
 	}
 	found, err := t.store.Token(ctx, digest)
@@ -116,7 +117,7 @@ func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error)
 	return one, nil
 }
 
-// remembered gives what is known of a token and fresh; nil: nothing is.
+// remembered returns a token that is cached and fresh, or nil.
 func (t *tokens) remembered(digest [32]byte) *knownToken {
 	t.mu.Lock()
 	one := t.known[digest]
@@ -127,7 +128,7 @@ func (t *tokens) remembered(digest [32]byte) *knownToken {
 	return one
 }
 
-// forget drops some that nothing is to be noted of. The mutex is held.
+// forget drops some tokens without counts to store. The caller holds the mutex.
 func (t *tokens) forget() {
 	dropped := 0
 	for digest, one := range t.known {
@@ -150,11 +151,12 @@ func (k *knownToken) fresh() bool {
 	return time.Since(k.at) < tokenFresh
 }
 
-// admits says why a token that is known does not let its bearer in; nil: it does.
+// admits returns why a token does not admit its bearer, or nil.
 func (k *knownToken) admits(who outbox.Bearer) *Problem {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.token.InForce || !k.token.ExpiresAt.After(time.Now()) || k.token.Certificate != nil && string(k.token.Certificate) != string(who.Certificate) {
+	if !k.token.InForce || !k.token.ExpiresAt.After(time.Now()) || k.token.Certificate != nil &&
+		string(k.token.Certificate) != string(who.Certificate) {
 		k.refused++
 		return problemUnauthorized()
 	}
@@ -162,14 +164,14 @@ func (k *knownToken) admits(who outbox.Bearer) *Problem {
 	return nil
 }
 
-// isFor reports whether the token is for an act, as far as is remembered.
+// isFor reports whether the token allows an act, according to the cache.
 func (k *knownToken) isFor(verb string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Contains(k.token.Verbs, verb)
 }
 
-// enters counts a batch of the token, unless so many are under way; leaves ends it.
+// enters counts a batch of the token, unless most are under way; leaves ends it.
 func (k *knownToken) enters(most int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,7 +188,7 @@ func (k *knownToken) leaves() {
 	k.batches--
 }
 
-// opens counts a stream of the token, unless so many are open; closes ends it.
+// opens counts a stream of the token, unless most are open; closes ends it.
 func (k *knownToken) opens(most int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,11 +205,12 @@ func (k *knownToken) closes() {
 	k.streams--
 }
 
-// eventCalls is how many calls a minute may be made by tokens for events that narrow a token, a
-// sixth of them at once: they take nothing of its quota, which is for payments.
+// eventCalls is the number of calls a minute for all event tokens that narrow one token, a sixth of
+// them in a burst. They do not count against the token's quota, which is for payments.
 const eventCalls = 300
 
-// takeEvents takes a call by a token for events, and says after how long there is room.
+// takeEvents counts a call by an event token, and returns the wait until there is room; 0: it was
+// counted.
 func (k *knownToken) takeEvents() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -225,7 +228,7 @@ func roomOf(token outbox.Token) float64 {
 	return max(1, float64(token.RequestsPerMinute)*burst.Minutes())
 }
 
-// take takes from the quota, and says after how long there is room; 0: it was taken.
+// take takes requests from the quota, and returns the wait until there is room; 0: they were taken.
 func (k *knownToken) take(requests int) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -244,14 +247,14 @@ func (k *knownToken) take(requests int) time.Duration {
 	return 0
 }
 
-// use is what one token was used for since it was noted last.
+// use is the uses of one token since the last call.
 type use struct {
 	digest        [32]byte
 	id            string
 	uses, refused int64
 }
 
-// uses takes the counts of all tokens.
+// uses returns and resets the counts of all tokens.
 func (t *tokens) uses() []use {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -267,7 +270,7 @@ func (t *tokens) uses() []use {
 	return all
 }
 
-// again gives counts back that could not be noted.
+// again adds counts that could not be stored.
 func (t *tokens) again(all []use) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// waitOf is how long the caller wants to wait for the outcome, by the header Prefer
-// (RFC 7240); 0: not at all. What is no such preference is ignored, as the RFC has it.
+// waitOf returns how long the caller wants to wait for the outcome, by the header Prefer (RFC
+// 7240); 0: not at all. Other preferences are ignored, as the RFC requires.
 func waitOf(prefer []string, most time.Duration) time.Duration {
 	for _, header := range prefer {
 		for each := range strings.SplitSeq(header, ",") {
@@ -30,9 +30,11 @@ func waitOf(prefer []string, most time.Duration) time.Duration {
 	return 0
 }
 
-// await waits until an instruction rests, the time is over or the process is stopped. The
-// error is of the store; what was known last comes with it.
-func (a *API) await(ctx context.Context, who outbox.Bearer, id payment.ID, patience time.Duration) (outbox.Tracked, error) {
+// await waits until an instruction rests, the time is over or the process stops. With an error of
+// the store it returns the last known state.
+func (a *API) await(
+	ctx context.Context, who outbox.Bearer, id payment.ID, patience time.Duration,
+) (outbox.Tracked, error) {
 	a.watch.Waiting(1)
 	defer a.watch.Waiting(-1)
 	waiting, cancel := context.WithTimeout(ctx, patience)

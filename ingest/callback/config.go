@@ -9,24 +9,27 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Config says how the service works. The zero value of every field but WorkerID is its default.
+// Config configures the service. The zero value of every field but WorkerID means its default.
 type Config struct {
-	WorkerID string // names this process start, and is never used again
+	WorkerID string // names this start of the process, and is never reused
 	Host     string
 	Version  string
-	// HeartbeatEvery is the time between looks at the server, with a heartbeat each; a third of the cell's
-	// heartbeat_stale if that is shorter; default 2 s.
+	// HeartbeatEvery is the time between checks of the server, each with a heartbeat; default 2 s.
+	// A third of the cell's heartbeat_stale applies if that is shorter.
 	HeartbeatEvery time.Duration
-	// StoreTimeout bounds a look at the server, the wait of a callback for its turn, and its recording; default 10 s.
+	// StoreTimeout bounds a check of the server, the wait of a callback for its turn, and its
+	// recording; default 10 s.
 	StoreTimeout time.Duration
-	// Asserted is the time budget that this process was configured with, if it was: a span that is not 0 must be the
-	// cell's, or Run ends with outbox.ErrOtherBudget.
+	// Asserted is the time budget that this process was configured with, if any. A span that is not
+	// 0 must equal the cell's, or Run returns outbox.ErrOtherBudget.
 	Asserted outbox.TimeBudget
-	// StateFile remembers the server outside of it; see package lineage. Empty: for this process alone.
+	// StateFile keeps the server's identity outside of the server; see package lineage. If it is
+	// empty, the identity is kept in memory.
 	StateFile string
-	// OtherLogin is said where the database denies a heartbeat: which login the service takes.
+	// OtherLogin is the message if the database denies a heartbeat: it names the login that the
+	// service needs.
 	OtherLogin string
-	// Tracer makes the span of each callback; nil: none is made, at no cost.
+	// Tracer starts the span of each callback. If it is nil, no spans are made, at no cost.
 	Tracer trace.Tracer
 }
 

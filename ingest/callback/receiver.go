@@ -1,5 +1,5 @@
-// Package callback receives what rails report later, over HTTP, and gives it to
-// the ledger's late-outcome path: signed, bounded, safe to be sent again.
+// Package callback receives the later reports of rails over HTTP and records them by the ledger's
+// late-outcome path. Callbacks are signed and bounded, and may be repeated.
 package callback
 
 import (
@@ -20,26 +20,26 @@ import (
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
-// Store is what the receiver needs of the ledger.
+// Store is the part of the ledger that the receiver uses.
 type Store interface {
-	// ByRailKey finds the instruction that a rail knows by a key; outbox.ErrNotFound if there is none.
+	// ByRailKey returns the instruction that has a rail key, or outbox.ErrNotFound.
 	ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error)
 	// RecordLate records an outcome; one whose claim has no number is a callback.
 	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
 }
 
-// Observer counts what happens, for metrics.
+// Observer counts events for metrics.
 type Observer interface {
 	Received(railType, what string)
 	Recorded(outcome payment.Outcome, verdict payment.Verdict) // evidence that is durable
 }
 
-type silent struct{}
+type nopObserver struct{}
 
-func (silent) Received(string, string)                   {}
-func (silent) Recorded(payment.Outcome, payment.Verdict) {}
+func (nopObserver) Received(string, string)                   {}
+func (nopObserver) Recorded(payment.Outcome, payment.Verdict) {}
 
-// What was made of a callback, for the Observer, in addition to the ledger's verdicts.
+// Results of a callback for the Observer, in addition to the ledger's verdicts.
 const (
 	Unsigned   = "UNSIGNED"
 	Unreadable = "UNREADABLE"
@@ -48,11 +48,11 @@ const (
 	Failed     = "NOT_RECORDED"
 )
 
-// Recordings is how many callbacks are recorded concurrently. The store should have two connections
-// more, for heartbeats.
+// Recordings bounds the callbacks that are recorded concurrently. The store should have two more
+// connections, for heartbeats.
 const Recordings = 6
 
-// Receiver answers POST /callbacks/{rail_type}.
+// Receiver serves POST /callbacks/{rail_type}.
 type Receiver struct {
 	readers  map[string]*callback.Reader
 	store    Store
@@ -61,15 +61,19 @@ type Receiver struct {
 	turns    chan struct{}
 	watch    Observer
 	log      *slog.Logger
-	// Tracer makes the span of each callback, if it is set before the first one.
+	// Tracer, if set before the first callback, starts the span of each.
 	Tracer trace.Tracer
-	// Suspended reports whether the database may have forgotten payments, so that the
-	// rail is asked to send what is not known again. Nil: never.
+	// Suspended reports whether the database may have forgotten payments. The rail is then asked to
+	// repeat a callback for an unknown payment. Nil: never.
 	Suspended func() bool
 }
 
-// NewReceiver takes the readers by rail. Timeout bounds the wait of a callback for its turn, and then its recording.
-func NewReceiver(readers map[string]*callback.Reader, store Store, workerID string, timeout time.Duration, watch Observer, log *slog.Logger) (*Receiver, error) {
+// NewReceiver returns a Receiver with the readers by rail. The timeout bounds the wait of a
+// callback for its turn, and then its recording.
+func NewReceiver(
+	readers map[string]*callback.Reader, store Store, workerID string, timeout time.Duration, watch Observer,
+	log *slog.Logger,
+) (*Receiver, error) {
 	if len(readers) == 0 {
 		return nil, errors.New("no rail is configured for callbacks: give one a callback section")
 	}
@@ -77,9 +81,10 @@ func NewReceiver(readers map[string]*callback.Reader, store Store, workerID stri
 		return nil, errors.New("the receiver needs a worker id and a timeout")
 	}
 	if watch == nil {
-		watch = silent{}
+		watch = nopObserver{}
 	}
-	return &Receiver{readers: readers, store: store, workerID: workerID, timeout: timeout, turns: make(chan struct{}, Recordings), watch: watch, log: log}, nil
+	return &Receiver{readers: readers, store: store, workerID: workerID, timeout: timeout,
+		turns: make(chan struct{}, Recordings), watch: watch, log: log}, nil
 }
 
 // Register adds the endpoint to a mux.
@@ -87,17 +92,17 @@ func (r *Receiver) Register(mux *http.ServeMux) {
 	mux.Handle("POST /callbacks/{rail_type}", r)
 }
 
-// ServeHTTP answers 204 once the evidence is durable, whatever it changed, and for a
-// payment that has left the archive with its month, of which nothing is kept but the
-// log's line: to repeat it would change nothing, and some rails stop all reports after
-// a 410. It answers 401 and 400 for what will never be taken; 404 for a payment or a rail that is not
-// ours; 503 where the rail should send it again, also for a payment that the
-// database may have forgotten.
+// ServeHTTP answers 204 once the evidence is durable, whatever it changed. It also answers 204 for
+// a payment whose month has left the archive, of which only the log's line is kept: repeating the
+// callback would change nothing, and some rails stop all reports after a 410. It answers 401 and
+// 400 for callbacks that will never be accepted; 404 for a payment or a rail that is not ours; and
+// 503 if the rail should repeat the callback, also for a payment that the database may have
+// forgotten.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	railType := request.PathValue("rail_type")
 	reader, ok := r.readers[railType]
 	if !ok {
-		http.Error(w, "no callbacks are taken for this rail", http.StatusNotFound)
+		http.Error(w, "this rail has no callbacks here", http.StatusNotFound)
 		return
 	}
 	ctx, span := r.begin(request.Context(), railType)
@@ -106,7 +111,8 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, callback.MaxBody))
 	if err != nil {
 		r.watch.Received(railType, Unreadable)
-		http.Error(w, fmt.Sprintf("the body can't be read or is longer than %d bytes", callback.MaxBody), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("the body can't be read or is longer than %d bytes", callback.MaxBody),
+			http.StatusBadRequest)
 		return
 	}
 	event, err := reader.Read(request.Header, body)
@@ -122,7 +128,8 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case event.Result == "":
 		r.watch.Received(railType, NoNews)
 		if event.Doubt != "" {
-			r.log.WarnContext(request.Context(), "callback proves nothing", "rail_type", railType, "rail_key", payment.RailKey(event.RailKey), "code", event.Code, "error", event.Doubt)
+			r.log.WarnContext(request.Context(), "callback proves nothing", "rail_type", railType,
+				"rail_key", payment.RailKey(event.RailKey), "code", event.Code, "error", event.Doubt)
 		}
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -130,13 +137,13 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// errNoTurn is a callback that waited for its turn in vain.
+// errNoTurn is the error of a callback that waited too long for its turn.
 var errNoTurn = errors.New("too many callbacks at once")
 
-// record makes the evidence durable before it answers. The rail may hang up
-// meanwhile: the recording has its own deadline, which begins with its turn. A recording
-// that is cut off takes its connection with it, and the first one on a new connection takes
-// much longer: if the wait counted, a crowd of callbacks would leave new connections alone.
+// record makes the evidence durable before it answers. The rail may close the connection meanwhile:
+// the recording has its own deadline, which starts with its turn. A recording that is cut off loses
+// its database connection, and the first one on a new connection takes much longer. If the wait
+// counted, a crowd of callbacks would leave only new connections.
 func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType string, event callback.Event) {
 	ctx := context.WithoutCancel(request.Context())
 	var outboxID payment.ID
@@ -156,29 +163,32 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 	switch {
 	case errors.Is(err, outbox.ErrNotFound) && !forgotten:
 		r.watch.Received(railType, NotOurs)
-		r.log.WarnContext(ctx, "callback for a payment that is not ours", "rail_type", railType, "rail_key", payment.RailKey(event.RailKey))
+		r.log.WarnContext(ctx, "callback for a payment that is not ours",
+			"rail_type", railType, "rail_key", payment.RailKey(event.RailKey))
 		http.Error(w, "no such payment", http.StatusNotFound)
 	case err != nil:
 		r.watch.Received(railType, Failed)
-		r.log.ErrorContext(ctx, "callback not recorded; the rail is asked to send it again", "rail_type", railType, "outbox_id", outboxID, "error", err)
+		r.log.ErrorContext(ctx, "callback not recorded; the rail is asked to send it again",
+			"rail_type", railType, "outbox_id", outboxID, "error", err)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "not recorded, send it again", http.StatusServiceUnavailable)
 	default:
 		r.watch.Received(railType, string(verdict))
 		r.watch.Recorded(outcome, verdict)
-		level, say := slog.LevelInfo, "callback recorded"
+		level, message := slog.LevelInfo, "callback recorded"
 		switch verdict {
 		case payment.VerdictConflict:
 			level = slog.LevelError
 		case payment.VerdictRetired:
-			level, say = slog.LevelWarn, "callback for a payment that has left the archive: it is kept here alone"
+			level, message = slog.LevelWarn, "callback for a payment that has left the archive: it is kept only in this log"
 		}
-		r.log.Log(ctx, level, say, "rail_type", railType, "outbox_id", outboxID, "result", event.Result, "rail_reference", event.Reference, "verdict", verdict)
+		r.log.Log(ctx, level, message, "rail_type", railType, "outbox_id", outboxID, "result", event.Result,
+			"rail_reference", event.Reference, "verdict", verdict)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// inTurn waits for one of the turns, and gives do the timeout from then on.
+// inTurn waits for a turn, and then calls do with the timeout.
 func (r *Receiver) inTurn(ctx context.Context, do func(context.Context) error) error {
 	wait := time.NewTimer(r.timeout)
 	defer wait.Stop()
@@ -205,11 +215,10 @@ func (r *Receiver) outcome(railType string, outboxID payment.ID, event callback.
 	}
 }
 
-// attemptID is the same for the same event of the same rail that says the same of
-// the same payment, so that the ledger knows a callback that is sent again as its
-// own row. Some rails number their events by payment, or by change of status: the
-// id alone does not tell two reports apart. It is a UUID of version 8 (RFC 9562,
-// section 5.8).
+// attemptID returns the same id for the same event of the same rail with the same content about the
+// same payment, so that the ledger recognizes a repeated callback as its own row. Some rails number
+// their events by payment, or by change of status: the id of the event alone does not distinguish
+// two reports. It is a UUID of version 8 (RFC 9562, section 5.8).
 func attemptID(railType string, outboxID payment.ID, event callback.Event) payment.ID {
 	sum := sha256.Sum256([]byte(strings.Join([]string{
 		"callback", railType, event.ID, outboxID.String(), string(event.Result), event.Reference, event.Code}, "\x1f")))

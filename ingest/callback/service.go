@@ -14,16 +14,17 @@ import (
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
-// Ledger is what the service needs of the database; callbacks.Callbacks of the ledger is one.
+// Ledger is the part of the database that the service uses; callbacks.Callbacks of the ledger
+// implements it.
 type Ledger interface {
 	Store
 	lineage.Store
-	// Heartbeat says that the service is alive, and asks for the cell's time budget.
+	// Heartbeat records that the service is alive, and returns the cell's time budget.
 	Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error)
 }
 
-// Service takes callbacks over HTTP while it looks at the server that they are recorded on. Make one with New, then
-// call Run once. Any number may run.
+// Service receives callbacks over HTTP and checks the server that they are recorded on. Make one
+// with New, then call Run once. Any number may run.
 type Service struct {
 	config   Config
 	receiver *Receiver
@@ -34,15 +35,18 @@ type Service struct {
 	once     service.Once
 }
 
-// Round is what one look at the server found.
+// Round is the result of one check of the server.
 type Round struct {
-	Looked    bool // the server answered
-	Suspended bool // it may have forgotten payments
-	Beaten    bool // the heartbeat went in
+	Checked   bool // the server answered
+	Suspended bool // the server may have forgotten payments
+	Beaten    bool // the heartbeat was recorded
 }
 
-// New checks the configuration, every fault of it at once. Listen is called by Run.
-func New(config Config, readers map[string]*callback.Reader, store Ledger, listen func() (net.Listener, error), watch Observer, log *slog.Logger) (*Service, error) {
+// New returns a Service, or all faults of its configuration in one error. Run calls listen.
+func New(
+	config Config, readers map[string]*callback.Reader, store Ledger, listen func() (net.Listener, error),
+	watch Observer, log *slog.Logger,
+) (*Service, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -70,10 +74,10 @@ func New(config Config, readers map[string]*callback.Reader, store Ledger, liste
 	return &Service{config: config, receiver: receiver, listen: listen, guard: guard, heart: heart, log: log}, nil
 }
 
-// Run serves until the context ends, then lets recordings finish for the drain time of the cell. It returns an error
-// where the server may not be trusted with money, because a callback that was answered may not be sent again,
-// where another build has migrated the cell, or where the login is another role's; requests under way are
-// cut off then, and rails send them again.
+// Run serves until the context ends, then lets recordings finish within the drain time of the cell.
+// It returns an error if the server can't be trusted with money, because a rail may not repeat a
+// callback that was answered; if another build has migrated the cell; or if the login is that of
+// another role. It then cuts off the requests under way, which rails repeat.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.once.Begin(); err != nil {
 		return err
@@ -86,14 +90,14 @@ func (s *Service) Run(ctx context.Context) error {
 	s.receiver.Register(mux)
 	endpoint := service.Endpoint{Name: "callback endpoint", Drain: func() time.Duration {
 		if ctx.Err() == nil {
-			return 0 // a look has ended the service
+			return 0 // a check has ended the service
 		}
 		return s.heart.Budget().Drain
 	}, Server: &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 2*s.config.StoreTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}
-	s.log.InfoContext(ctx, "taking callbacks", "addr", listener.Addr().String())
+	s.log.InfoContext(ctx, "receiving callbacks", "addr", listener.Addr().String())
 	if _, err := s.RunOnce(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -111,8 +115,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// RunOnce compares the server with what this service remembers, and says that it is alive. The error is one that
-// ends the service. Where the database is away, the round says so, and the next one is due soon.
+// RunOnce compares the server with what this service remembers, and sends a heartbeat. An error
+// ends the service. If the database is unavailable, RunOnce returns an empty Round and no error.
 func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 	within, cancel := context.WithTimeout(ctx, s.config.StoreTimeout)
 	defer cancel()
@@ -120,10 +124,10 @@ func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 	case service.Fatal(err):
 		return Round{}, err
 	case err != nil:
-		s.log.WarnContext(ctx, "the database can't be looked at", "error", err)
+		s.log.WarnContext(ctx, "the database can't be checked", "error", err)
 		return Round{}, nil
 	}
-	round := Round{Looked: true, Suspended: s.guard.Suspended()}
+	round := Round{Checked: true, Suspended: s.guard.Suspended()}
 	status := "running"
 	if round.Suspended {
 		status = "suspended"
@@ -136,5 +140,5 @@ func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 	return round, nil
 }
 
-// Ready reports whether the database takes what rails report.
+// Ready returns nil if the database accepts callbacks, and otherwise the reason why it doesn't.
 func (s *Service) Ready() error { return s.heart.Ready() }

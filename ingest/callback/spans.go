@@ -10,14 +10,14 @@ import (
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
-// headersStore is a Store that knows the headers of an instruction, and so the
-// trace of the caller that enqueued it.
+// headersStore is a Store that returns the headers of an instruction, and with them the trace of
+// the caller that enqueued it.
 type headersStore interface {
 	Headers(ctx context.Context, outboxID payment.ID) ([]byte, error)
 }
 
-// begin makes the root of a trace. What the rail says of a trace of its own is
-// not looked at: a third party does not decide what we keep.
+// begin starts the root of a trace. It ignores a trace context from the rail: a third party does
+// not decide what is sampled.
 func (r *Receiver) begin(ctx context.Context, railType string) (context.Context, trace.Span) {
 	if r.Tracer == nil {
 		return ctx, tracing.None
@@ -26,8 +26,8 @@ func (r *Receiver) begin(ctx context.Context, railType string) (context.Context,
 		trace.WithAttributes(tracing.RailType.String(railType), tracing.WorkerID.String(r.workerID)))
 }
 
-// nameInstruction says which instruction a callback is about, once its signature
-// was found good, and links to the trace of the caller that enqueued it.
+// nameInstruction adds the instruction of a verified callback to the span, and links the span to
+// the trace of the caller that enqueued it.
 func (r *Receiver) nameInstruction(ctx context.Context, outboxID payment.ID, event callback.Event) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -38,7 +38,7 @@ func (r *Receiver) nameInstruction(ctx context.Context, outboxID payment.ID, eve
 	if !ok {
 		return
 	}
-	// A callback is recorded whether or not its trace is whole.
+	// An incomplete trace does not keep a callback from being recorded.
 	if headers, err := store.Headers(ctx, outboxID); err == nil {
 		if caller := tracing.Caller(headers); caller.IsValid() {
 			span.AddLink(trace.Link{SpanContext: caller})

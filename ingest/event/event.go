@@ -1,5 +1,5 @@
-// Package event is how callers read what happened to their instructions: the JSON of one
-// event, the same in a page, in a stream and at a webhook.
+// Package event defines the JSON of an event, by which callers learn what happened to their
+// instructions. It is the same in a page, in a stream and at a webhook.
 package event
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Event is one as callers see it.
+// Event is one event as callers receive it.
 type Event struct {
 	ID        string    `json:"id" doc:"The same in every delivery of the event: keep it, to know a repetition"`
 	Type      string    `json:"type" doc:"payment.dispatched, payment.accepted, payment.outcome_unknown, payment.needs_attention, payment.failed, payment.expired, payment.cancelled, payment.replayed or payment.conflict. Others may be added"`
@@ -16,7 +16,7 @@ type Event struct {
 	Data      EventData `json:"data"`
 }
 
-// EventData says what the row says.
+// EventData is the content of the archive's row.
 type EventData struct {
 	OutboxID       string `json:"outbox_id" format:"uuid"`
 	InstructionID  string `json:"instruction_id"`
@@ -31,13 +31,15 @@ type EventData struct {
 	ErrorCode      string `json:"error_code,omitempty"`
 }
 
-// Of is an event of the archive as callers see it.
+// Of returns an event of the archive as callers receive it.
 func Of(e payment.Event) Event {
 	return Event{
 		ID: e.Name(), Type: string(e.Type), Timestamp: e.CreatedAt.UTC(),
 		Data: EventData{
-			OutboxID: e.OutboxID.String(), InstructionID: e.InstructionID, ParticipantID: e.ParticipantID, SequenceID: e.SequenceID, AttemptNo: e.AttemptNo,
-			State: string(e.State), OutcomeUnknown: e.OutcomeUnknown, RailType: e.RailType, RailReference: e.RailReference, RailCode: e.RailCode, ErrorCode: e.ErrorCode,
+			OutboxID: e.OutboxID.String(), InstructionID: e.InstructionID, ParticipantID: e.ParticipantID,
+			SequenceID: e.SequenceID, AttemptNo: e.AttemptNo,
+			State: string(e.State), OutcomeUnknown: e.OutcomeUnknown, RailType: e.RailType, RailReference: e.RailReference,
+			RailCode: e.RailCode, ErrorCode: e.ErrorCode,
 		},
 	}
 }

@@ -18,52 +18,52 @@ import (
 const (
 	maxEndpoints    = 1000
 	maxParticipants = 1000
-	maxSecrets      = 2 // that sign at once, while one is being replaced
+	maxSecrets      = 2 // used concurrently, while one is being replaced
 	maxConcurrency  = 64
 	maxTimeout      = 30 * time.Second
 )
 
-// File names the endpoints that events are delivered to.
+// File lists the endpoints that events are delivered to.
 type File struct {
 	Endpoints []Endpoint `json:"endpoints"`
 }
 
-// Endpoint is where one caller takes events.
+// Endpoint is one caller's receiver of events.
 type Endpoint struct {
-	// ID names it for good, in the database too: 1 to 64 of a-z, 0-9, _ and -.
+	// ID names the endpoint permanently, in the database too: 1 to 64 of a-z, 0-9, _ and -.
 	ID  string `json:"id"`
 	URL string `json:"url"`
-	// Secrets sign, each the base64 of 24 to 64 bytes, with or without whsec_: one, or two
-	// while one is being replaced.
+	// Secrets are the keys of the signatures, each the base64 of 24 to 64 bytes, with or without
+	// whsec_: one, or two while one is being replaced.
 	Secrets []secret.Ref `json:"secrets"`
-	// SigningKey signs as well where it is given, so that the caller can show others who sent
-	// the event: the base64 of an Ed25519 key of 32 or 64 bytes, with or without whsk_.
+	// SigningKey, if given, signs in addition, so that the caller can prove to others who sent the
+	// event. It is the base64 of an Ed25519 key of 32 or 64 bytes, with or without whsk_.
 	SigningKey secret.Ref `json:"signing_key"`
-	// Participants are whose events are delivered. AllParticipants stands for each, also of
-	// participants that are to come.
+	// Participants are those whose events are delivered. AllParticipants stands for all of them,
+	// including future ones.
 	Participants    []string `json:"participants"`
 	AllParticipants bool     `json:"all_participants"`
-	// Types of events; none: all.
+	// Types are the types of events; none means all.
 	Types []payment.EventType `json:"types"`
-	// From is where a new endpoint begins: NOW, or BEGINNING of the archive.
+	// From is where a new endpoint starts: NOW, or BEGINNING of the archive.
 	From        string           `json:"from"`
-	Concurrency int              `json:"concurrency"` // deliveries at once, 1 to 64
+	Concurrency int              `json:"concurrency"` // concurrent deliveries, 1 to 64
 	Timeout     payment.Duration `json:"timeout"`     // of one delivery, 1 s to 30 s
 	// AllowPrivate permits addresses of private networks and of this machine, and http.
 	AllowPrivate bool `json:"allow_private"`
 }
 
-// Where a new endpoint begins.
+// The values of From.
 const (
 	FromNow       = "NOW"
 	FromBeginning = "BEGINNING"
 )
 
-// ErrBadFile is what every refusal of a file wraps.
+// ErrBadFile is wrapped by every error about an events file.
 var ErrBadFile = errors.New("bad events file")
 
-// Load reads and checks a file of at most 1 MiB and 1,000 endpoints, fills in defaults, and
-// returns every fault at once with its line; each error wraps ErrBadFile.
+// Load reads and checks a file of at most 1 MiB and 1,000 endpoints and fills in defaults. It
+// returns all faults in one error, each with its line; the error wraps ErrBadFile.
 func Load(path string) (File, error) {
 	text, err := yamlstrict.ReadFile(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func Load(path string) (File, error) {
 	return file, nil
 }
 
-// Parse is Load for a text in hand.
+// Parse is like Load, for the text of a file.
 func Parse(text []byte) (File, error) {
 	var file File
 	lines, err := yamlstrict.Decode(text, &file)
@@ -95,7 +95,8 @@ func Parse(text []byte) (File, error) {
 			all = append(all, fmt.Errorf("line %d: %s.%w", lines.Of(at+"."+fault.field), at, fault))
 		}
 		if other, twice := first[endpoint.ID]; twice {
-			all = append(all, fmt.Errorf("line %d: %s.id %q is that of endpoints.%d too", lines.Of(at+".id"), at, endpoint.ID, other))
+			all = append(all, fmt.Errorf("line %d: %s.id %q is that of endpoints.%d too", lines.Of(at+".id"), at, endpoint.ID,
+				other))
 		}
 		first[endpoint.ID] = n
 	}
@@ -105,18 +106,18 @@ func Parse(text []byte) (File, error) {
 	return file, nil
 }
 
-// fault is what is wrong with a field.
+// fault is an error about one field.
 type fault struct{ field, text string }
 
 func (f fault) Error() string { return f.field + " " + f.text }
 
-// idForm is that of the table of endpoints.
+// idForm is the form of an id, the same as in the table of endpoints.
 var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// complete fills in defaults and lists what is wrong.
+// complete fills in defaults and returns the faults.
 func (e *Endpoint) complete() (all []fault) {
 	refuse := func(field, format string, args ...any) { all = append(all, fault{field, fmt.Sprintf(format, args...)}) }
-	// An empty list is none: all.
+	// An empty list means all, like none.
 	if len(e.Types) == 0 {
 		e.Types = nil
 	}
@@ -176,7 +177,8 @@ func (e *Endpoint) complete() (all []fault) {
 	return all
 }
 
-// addressFaults says what is wrong with the address. It may hold a secret, and is not quoted.
+// addressFaults returns the faults of the address. It does not quote the address, which may contain
+// a secret.
 func (e *Endpoint) addressFaults() (all []string) {
 	parsed, err := url.Parse(e.URL)
 	if err != nil || parsed.Host == "" {
@@ -194,7 +196,7 @@ func (e *Endpoint) addressFaults() (all []string) {
 	return all
 }
 
-// Host is the endpoint's host, for logs: the rest of its address may be a secret.
+// Host returns the endpoint's host, for logs: the rest of its address may be a secret.
 func (e *Endpoint) Host() string {
 	parsed, err := url.Parse(e.URL)
 	if err != nil {

@@ -23,42 +23,43 @@ type courier struct {
 	log      *slog.Logger
 
 	lease outbox.EndpointLease
-	place outbox.Place // that was noted last by this lease
-	taken time.Time    // when the lease was taken or prolonged last; zero: there is none
-	first time.Time    // when this process asked for it first; zero: never
-	// failures is how many first deliveries failed one after the other, of the instruction
-	// failing or of several. From downAfter on of several the endpoint is down, and one delivery
-	// at a time shows whether it still is. What waits to be tried again does not count: events that
-	// it never takes stop no other.
+	place outbox.Place // the last place that was stored under this lease
+	taken time.Time    // when the lease was last taken or extended; zero: there is none
+	first time.Time    // when this process first asked for the lease; zero: never
+	// failures counts first deliveries that failed in a row, of the instruction failing or, if
+	// several is set, of several. After downAfter failures of several instructions the endpoint is
+	// down, and one delivery at a time tests whether it still is. Retries do not count: events that
+	// the endpoint never accepts stop no others.
 	failures int
 	failing  payment.ID
 	several  bool
-	// notBefore is until when nothing is tried, because the endpoint asked for it or is down.
+	// notBefore is the time until which no event is tried, because the endpoint asked for it or is
+	// down.
 	notBefore time.Time
-	faulty    bool // the last look at the store failed
+	faulty    bool // the last call of the store failed
 }
 
 const (
 	downAfter  = 5
-	duePlaces  = 200             // places of the feed that a look reads
-	dueRetries = 100             // instructions of which a look tries what waits
-	lookEvery  = 5 * time.Second // where nothing is tried
+	duePlaces  = 200             // places of the feed that one read covers
+	dueRetries = 100             // instructions whose waiting events one turn tries again
+	checkEvery = 5 * time.Second // while nothing is tried
 	faultEvery = time.Second
 )
 
-// ladder is the wait after each failed try; after the last one the event is given up.
+// ladder contains the wait after each failed try. After the last one the event is given up.
 var ladder = [...]time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
 	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// downWait is the wait between two tries at an endpoint that is down: 5 s, doubled with each
+// downWait returns the wait between two tries at an endpoint that is down: 5 s, doubled with each
 // failure, at most 5 min.
 func downWait(failures int) time.Duration {
 	return min(5*time.Second<<min(max(failures-downAfter, 0), 10), 5*time.Minute)
 }
 
-// jittered adds up to a fifth, so that what failed together is not tried together.
+// jittered adds up to 20 % to a wait, so that events that failed together are not tried together.
 func jittered(wait time.Duration) time.Duration {
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
 }
@@ -74,8 +75,8 @@ func (c *courier) run(ctx context.Context) {
 
 // turn delivers what is due, and returns the wait until the next turn.
 func (c *courier) turn(ctx context.Context) time.Duration {
-	if err := c.hold(ctx); err != nil {
-		return c.fault(ctx, "the endpoint can't be taken", err)
+	if err := c.acquire(ctx); err != nil {
+		return c.fault(ctx, "the lease of the endpoint can't be taken", err)
 	}
 	switch {
 	case c.lease.HeldBy != "":
@@ -84,8 +85,8 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 		return c.config.Lease / 3
 	case !c.lease.PausedAt.IsZero():
 		c.watch.Seen(c.endpoint.ID, State{Has: true, Paused: true})
-		c.taken = time.Time{} // the next turn asks whether it still is
-		return lookEvery
+		c.taken = time.Time{} // the next turn checks whether it still is
+		return checkEvery
 	}
 	due, err := c.due(ctx)
 	switch {
@@ -93,11 +94,11 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 		c.taken = time.Time{}
 		return 0
 	case err != nil:
-		return c.fault(ctx, "what is due can't be read", err)
+		return c.fault(ctx, "due events can't be read", err)
 	}
-	c.see(due)
+	c.observe(due)
 	if wait := time.Until(c.notBefore); wait > 0 {
-		return min(wait, lookEvery) // an operator may ask for what waits meanwhile
+		return min(wait, checkEvery) // an operator may ask for waiting events meanwhile
 	}
 	wasDown := c.down()
 	round := c.deliver(ctx, due, wasDown)
@@ -107,7 +108,7 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 		return 0
 	} else if err != nil {
 		c.taken = time.Time{}
-		return c.fault(ctx, "deliveries can't be noted; the endpoint is told of them again", err)
+		return c.fault(ctx, "deliveries can't be recorded; they will be repeated", err)
 	}
 	c.faulty = false
 	switch {
@@ -139,8 +140,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// hold takes the endpoint, or prolongs the lease where a third of it is over.
-func (c *courier) hold(ctx context.Context) error {
+// acquire takes the lease of the endpoint, or extends it after a third of its time.
+func (c *courier) acquire(ctx context.Context) error {
 	if !c.taken.IsZero() && time.Since(c.taken) < c.config.Lease/3 {
 		return nil
 	}
@@ -157,15 +158,16 @@ func (c *courier) hold(ctx context.Context) error {
 	if !lease.PausedAt.IsZero() && c.lease.PausedAt.IsZero() {
 		c.log.WarnContext(ctx, "the endpoint is paused", "since", lease.PausedAt, "reason", lease.PauseReason)
 	}
-	if lease.Epoch != c.lease.Epoch { // it is new here, or an operator asks
+	if lease.Epoch != c.lease.Epoch { // the lease is new, or an operator asks for waiting events
 		c.failures, c.several, c.notBefore, c.place = 0, false, time.Time{}, outbox.Place{}
 	}
 	c.lease, c.taken = lease, began
 	return nil
 }
 
-// since is from when on an endpoint is told that the database does not know. Where a failover has
-// forgotten one that this process knew, what happened since then is told again.
+// since returns the time from which an endpoint without a place in the database gets events. If a
+// failover has forgotten an endpoint that this process served, events since that time are delivered
+// again.
 func (c *courier) since() time.Time {
 	switch {
 	case c.endpoint.From == FromBeginning:
@@ -183,11 +185,11 @@ func (c *courier) due(ctx context.Context) (outbox.DueEvents, error) {
 	return c.store.Due(asking, c.lease, c.endpoint.Participants, c.endpoint.Types, dueRetries, duePlaces)
 }
 
-// down reports whether the endpoint takes nothing.
+// down reports whether the endpoint accepts no events.
 func (c *courier) down() bool { return c.several && c.failures >= downAfter }
 
-// see tells the observer how the endpoint does.
-func (c *courier) see(due outbox.DueEvents) {
+// observe passes the state of the endpoint to the observer.
+func (c *courier) observe(due outbox.DueEvents) {
 	oldest := due.OldestWaiting
 	for _, each := range due.Events {
 		if !each.Retry {
@@ -204,7 +206,7 @@ func (c *courier) see(due outbox.DueEvents) {
 	c.watch.Seen(c.endpoint.ID, state)
 }
 
-// gone pauses an endpoint that says that it is gone for good.
+// gone pauses an endpoint that answered that it is gone for good.
 func (c *courier) gone(ctx context.Context) time.Duration {
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.config.StoreTimeout)
 	defer cancel()
@@ -215,7 +217,7 @@ func (c *courier) gone(ctx context.Context) time.Duration {
 	return 0
 }
 
-// release lets another process have the endpoint at once.
+// release lets another process take the endpoint at once.
 func (c *courier) release(ctx context.Context) {
 	if c.taken.IsZero() || c.lease.HeldBy != "" {
 		return

@@ -10,12 +10,12 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// fate is what became of an event in a round.
+// fate is the result of an event in a round.
 type fate struct {
 	kind   fateKind
 	status string
 	wait   time.Duration
-	// excused is set where the try does not count, because the endpoint is down.
+	// excused is set if the try does not count, because the endpoint is down.
 	excused bool
 }
 
@@ -28,20 +28,20 @@ const (
 	failed
 )
 
-// round is what a turn has delivered.
+// round is the result of one turn.
 type round struct {
 	fates []fate
-	tried bool // something was sent
-	taken bool // something was taken
-	gone  bool // the endpoint is gone
+	tried bool // an event was sent
+	taken bool // an event was accepted
+	gone  bool // the endpoint answered 410 Gone
 	probe bool // one event was tried, because the endpoint is down
-	up    bool // it has refused an event by an answer that shows that it is up
-	again bool // it was down, and is not
+	up    bool // an answer refused one event and showed that the endpoint is up
+	again bool // the endpoint was down and is up again
 }
 
-// deliver sends what is due: the events of an instruction one after the other, those of
-// several at once. It begins none of them after half of the lease, and ends early where
-// the endpoint fails again and again; of one that is down, one event is tried.
+// deliver sends what is due: the events of one instruction in sequence, those of several
+// concurrently. It starts none after half of the lease, and ends early if the endpoint fails
+// repeatedly. If the endpoint is down, it tries one event.
 func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool) round {
 	r := round{fates: make([]fate, len(due.Events)), probe: probe}
 	order := groupsOf(due.Events)
@@ -57,7 +57,7 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 
 	var mu sync.Mutex
 	stopped := false
-	// next reports whether another one may be tried.
+	// next reports whether another event may be tried.
 	next := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -67,7 +67,7 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 		stopped, r.tried = probe, true
 		return true
 	}
-	heard := func(n int, said answer) (ok bool) {
+	record := func(n int, said answer) (ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -76,7 +76,7 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 			c.failures, c.several = 0, false
 			c.watch.Delivered(c.endpoint.ID)
 			return true
-		case sending.Err() != nil: // it was broken off; what became of it is not known, and it is sent again
+		case sending.Err() != nil: // the delivery was cut off: its result is unknown, and it is sent again
 			return false
 		}
 		c.watch.NotDelivered(c.endpoint.ID, said.status)
@@ -85,7 +85,7 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 			return false
 		}
 		if said.refusesOne() {
-			// It is up. This one may be taken later, by the ladder.
+			// The endpoint is up. It may accept this event later, at a step of the ladder.
 			c.failures, c.several, r.up = 0, false, true
 			r.fates[n] = fate{kind: failed, status: said.status, wait: said.retryAfter}
 			return false
@@ -94,13 +94,13 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 			c.notBefore, stopped = later(c.notBefore, time.Now().Add(said.retryAfter)), true
 		}
 		if probe {
-			c.failures++ // so that the next one comes later
+			c.failures++ // so that the next try comes later
 		}
 		if due.Events[n].Retry {
 			r.fates[n] = fate{kind: failed, status: said.status, wait: said.retryAfter, excused: probe}
 			return false
 		}
-		if probe { // it stays in the feed: what waits to be tried again does not grow by it
+		if probe { // the event stays in the feed, so that the retries do not grow
 			return false
 		}
 		c.several = c.several || c.failures > 0 && c.failing != due.Events[n].OutboxID
@@ -114,7 +114,7 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 	for range min(c.endpoint.Concurrency, len(order)) {
 		working.Go(func() {
 			for group := range work {
-				waits := false // an earlier one of the instruction
+				waits := false // an earlier event of the instruction waits
 				for _, n := range group {
 					if waits = waits || due.Events[n].Behind; waits {
 						r.fates[n].kind = behind
@@ -123,11 +123,11 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 					if !next() {
 						break
 					}
-					if heard(n, c.send(sending, due.Events[n].Event)) {
+					if record(n, c.send(sending, due.Events[n].Event)) {
 						continue
 					}
 					if waits = r.fates[n].kind == failed; !waits {
-						break // it is tried again first: what follows stays behind it in the feed
+						break // it is tried again first: the events after it stay in the feed
 					}
 				}
 			}
@@ -142,9 +142,10 @@ func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool)
 	return r
 }
 
-// probed is the group of which one event is tried: each time another one of those with something
-// new, so that none which the endpoint never takes stands before all others; or of those that are
-// tried again. With it come those that only wait behind others, of which nothing is tried.
+// probed returns the group of which one event is tried. Each time it is another of those with new
+// events, so that an event which the endpoint never accepts does not block all others; or of those
+// to be tried again, if there are no new events. It also returns the groups that only wait behind
+// others, of which none is tried.
 func probed(events []outbox.DueEvent, order [][]int, turn int) [][]int {
 	var fresh, again, waits [][]int
 	for _, group := range order {
@@ -166,8 +167,8 @@ func probed(events []outbox.DueEvent, order [][]int, turn int) [][]int {
 	return append(waits, fresh[turn%len(fresh)])
 }
 
-// groupsOf has the indexes of what is due by instruction, in their order: those with something
-// new and those that are tried again by turns, so that neither waits for all of the others.
+// groupsOf returns the indexes of what is due, grouped by instruction, in order. Groups with new
+// events alternate with groups to be tried again, so that neither kind waits for all of the other.
 func groupsOf(events []outbox.DueEvent) [][]int {
 	place := make(map[payment.ID]int)
 	var all [][]int
@@ -199,7 +200,7 @@ func groupsOf(events []outbox.DueEvent) [][]int {
 	return mixed
 }
 
-// keep prolongs the lease while deliveries are under way, and ends them where it is lost.
+// keep extends the lease while deliveries are under way, and calls lost if the lease is lost.
 func (c *courier) keep(ctx context.Context, lost context.CancelFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -213,8 +214,8 @@ func (c *courier) keep(ctx context.Context, lost context.CancelFunc) (stop func(
 			asking, end := context.WithTimeout(ctx, min(c.config.StoreTimeout, c.config.Lease/3))
 			lease, err := c.store.Take(asking, c.endpoint.ID, c.config.Worker, c.config.Lease, c.since())
 			end()
-			// Where the database is away the lease may be another's at its end; what both deliver is
-			// delivered twice, with the same ids, and in order.
+			// If the database is unavailable, another process may own the lease at its end. What
+			// both deliver is delivered twice, with the same ids, and in order.
 			if err == nil && (lease.HeldBy != "" || lease.Epoch != c.lease.Epoch || !lease.PausedAt.IsZero()) {
 				lost()
 				return

@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// note stores what a round has come to, where there is anything.
+// note stores the results of a round, if there are any.
 func (c *courier) note(ctx context.Context, r round, due outbox.DueEvents) (noted bool, err error) {
 	note := c.noteOf(r, due)
 	if note.IsEmpty() {
@@ -25,30 +25,34 @@ func (c *courier) note(ctx context.Context, r round, due outbox.DueEvents) (note
 		c.place = note.Place
 	}
 	for _, each := range due.Forgotten {
-		c.log.WarnContext(ctx, "an event that waited is delivered no more: it is not in the archive any more, or not for this endpoint", "outbox_id", each.OutboxID, "attempt_no", each.AttemptNo)
+		c.log.WarnContext(ctx,
+			"a waiting event will not be delivered: it has left the archive, or is no longer for this endpoint",
+			"outbox_id", each.OutboxID, "attempt_no", each.AttemptNo)
 	}
 	if due.WentBack && !note.Place.IsZero() {
-		c.log.WarnContext(ctx, "a failover or a restore has forgotten what the endpoint was told last: events of the hour before are delivered again, with the ids that they had")
+		c.log.WarnContext(ctx, "a failover or a restore has forgotten the last deliveries to the endpoint: "+
+			"events of the hour before are delivered again, with the same ids")
 	}
 	for _, each := range note.Waiting {
 		if each.GivenUp {
-			c.log.WarnContext(ctx, "an event is not tried any more by itself", "event_id", each.Name(), "outbox_id", each.OutboxID, "status", each.Status)
+			c.log.WarnContext(ctx, "an event is given up: it is delivered again only if an operator asks",
+				"event_id", each.Name(), "outbox_id", each.OutboxID, "status", each.Status)
 		}
 	}
 	if r.again {
-		c.log.InfoContext(ctx, "the endpoint takes events again")
+		c.log.InfoContext(ctx, "the endpoint accepts events again")
 	} else if r.tried && !r.probe && c.down() {
-		c.log.WarnContext(ctx, "the endpoint takes no events: it is tried with one at a time", "failures", c.failures)
+		c.log.WarnContext(ctx, "the endpoint accepts no events: one at a time is tried", "failures", c.failures)
 	}
 	return true, nil
 }
 
-// noteOf says what of a round is to be kept. Each event before the place is delivered or
-// waits, each behind it is in the feed: nothing is missed, and of an instruction nothing
-// overtakes.
+// noteOf returns what to store of a round. Each event before the place is delivered or waits, and
+// each event after it is in the feed: none is missed, and none overtakes another of its
+// instruction.
 func (c *courier) noteOf(r round, due outbox.DueEvents) outbox.DeliveryNote {
 	note := outbox.DeliveryNote{Notes: due.Notes, Done: due.Forgotten, Taken: r.taken, Again: r.again}
-	var fresh []int // of the feed
+	var fresh []int // indexes of events of the feed
 	again := make(map[payment.EventKey]bool)
 	for n, each := range due.Events {
 		again[each.Key()] = again[each.Key()] || each.Retry
@@ -69,10 +73,10 @@ func (c *courier) noteOf(r round, due outbox.DueEvents) outbox.DeliveryNote {
 		note.Place = due.Events[fresh[cut-1]].At
 	}
 	if len(fresh) == 0 && note.Place == c.place {
-		note.Place = outbox.Place{} // nothing has happened
+		note.Place = outbox.Place{} // nothing has changed
 	}
 	for _, n := range fresh[:cut] {
-		// What is in the feed again, and waits, has its fate.
+		// An event that is in the feed again, and waits, has its fate from the retry.
 		if r.fates[n].kind != delivered && !again[due.Events[n].Key()] {
 			note.Waiting = append(note.Waiting, waitingOf(due.Events[n], r.fates[n]))
 		}
@@ -80,9 +84,9 @@ func (c *courier) noteOf(r round, due outbox.DueEvents) outbox.DeliveryNote {
 	return note
 }
 
-// cutOf is how many of the events of the feed are behind the endpoint from now on. Those
-// that were not tried stay in the feed, where none after them was: what an endpoint does not
-// take while it is down does not pile up. A place of the feed is never cut through.
+// cutOf returns how many of the events of the feed count as handled. Events that were not tried
+// stay in the feed if none after them was tried: events that an endpoint does not accept while it
+// is down do not pile up. A place of the feed is never divided.
 func cutOf(r round, events []outbox.DueEvent, fresh []int) int {
 	settled := 0 // up to the first that was not tried
 	for settled < len(fresh) && r.fates[fresh[settled]].kind != untried {
@@ -99,7 +103,7 @@ func cutOf(r round, events []outbox.DueEvent, fresh []int) int {
 	return settled
 }
 
-// waitingOf is an event that waits from now on, and until when.
+// waitingOf returns an event that waits from now on, with the time until its next try.
 func waitingOf(e outbox.DueEvent, f fate) outbox.WaitingEvent {
 	w := outbox.WaitingEvent{Event: e.Event, Tries: e.Tries, Status: f.status}
 	if f.kind != failed {

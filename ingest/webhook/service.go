@@ -1,6 +1,6 @@
-// Package webhook delivers events to callers' endpoints: signed as Standard Webhooks, in the
-// order of each instruction, until they are taken. What is delivered is read from the
-// archive; what is kept is how far each endpoint has come.
+// Package webhook delivers events to callers' endpoints: signed as Standard Webhooks, in the order
+// of each instruction, until the endpoint accepts them. The events are read from the archive; only
+// the progress of each endpoint is stored.
 package webhook
 
 import (
@@ -18,58 +18,62 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Store is what the service needs of the database; events.Events of the ledger is one.
+// Store is the part of the database that the service uses; events.Events of the ledger implements
+// it.
 type Store interface {
 	Take(ctx context.Context, endpoint, worker string, lease time.Duration, since time.Time) (outbox.EndpointLease, error)
-	Due(ctx context.Context, lease outbox.EndpointLease, participants []string, types []payment.EventType, retries, places int) (outbox.DueEvents, error)
+	Due(ctx context.Context, lease outbox.EndpointLease, participants []string, types []payment.EventType, retries,
+		places int) (outbox.DueEvents, error)
 	Note(ctx context.Context, lease outbox.EndpointLease, within time.Duration, note outbox.DeliveryNote) error
 	Pause(ctx context.Context, lease outbox.EndpointLease, reason string) error
 }
 
-// Observer hears what the service does; internal/metrics has one.
+// Observer counts events for metrics; internal/metrics implements it.
 type Observer interface {
-	// Delivered counts an event that the endpoint took.
+	// Delivered counts an event that the endpoint accepted.
 	Delivered(endpoint string)
-	// NotDelivered counts a delivery that it did not take: status is HTTP_ and a number,
-	// TIMEOUT, CONNECT, TLS, FORBIDDEN_ADDRESS or NO_ANSWER.
+	// NotDelivered counts a delivery that the endpoint did not accept. The status is HTTP_ and a
+	// number, TIMEOUT, CONNECT, TLS, FORBIDDEN_ADDRESS or NO_ANSWER.
 	NotDelivered(endpoint, status string)
-	// Seen is told at each look at an endpoint that this process has, and with the zero State
-	// when it has it no more.
+	// Seen receives the state of an endpoint in each turn of this process's lease, and the zero
+	// State when the lease ends.
 	Seen(endpoint string, state State)
 }
 
-// State is how an endpoint does.
+// State is the state of an endpoint.
 type State struct {
-	Has              bool          // this process delivers to it
-	Lag              time.Duration // age of the oldest event that it has not taken; 0: there is none
-	Waiting, GivenUp int           // events that wait to be tried again, and those of them that are not tried by themselves
+	Has              bool          // this process delivers to the endpoint
+	Lag              time.Duration // age of the oldest event not accepted; 0: none
+	Waiting, GivenUp int           // events that wait for a retry, and those of them that were given up
 	Down, Paused     bool
 }
 
-// Config is how the service works.
+// Config configures the service.
 type Config struct {
-	Worker       string        // name of this process, of which each start makes one of its own
+	Worker       string        // name of this process; each start appends a unique suffix
 	StoreTimeout time.Duration // of one call of the store
-	Poll         time.Duration // between two looks where nothing happens; 0: 500 ms, or 10 ms for each endpoint if that is more
-	Lease        time.Duration // after which another process takes an endpoint over; 0: 30 s
-	Drain        time.Duration // deliveries under way may go on for so long at the end; 0: 10 s
+	Poll         time.Duration // between two reads without events; 0: 500 ms, or 10 ms for each endpoint if longer
+	Lease        time.Duration // after which another process takes over an endpoint; 0: 30 s
+	Drain        time.Duration // time for deliveries under way at the end; 0: 10 s
 }
 
-// Service delivers to the endpoints of a file. Any number of processes may run: each endpoint
-// is one's at a time.
+// Service delivers to the endpoints of a file. Any number of processes may run; each endpoint has
+// one process at a time.
 type Service struct {
 	couriers []*courier
 }
 
-// New looks up the secrets, by getenv, and opens no connection.
-func New(file File, config Config, getenv func(string) string, store Store, watch Observer, log *slog.Logger) (*Service, error) {
+// New resolves the secrets with getenv, and opens no connection.
+func New(
+	file File, config Config, getenv func(string) string, store Store, watch Observer, log *slog.Logger,
+) (*Service, error) {
 	service.Fill(&config.Poll, max(500*time.Millisecond, time.Duration(len(file.Endpoints))*10*time.Millisecond))
 	service.Fill(&config.Lease, 30*time.Second)
 	service.Fill(&config.Drain, 10*time.Second)
 	if config.Worker == "" || min(config.StoreTimeout, config.Poll, config.Lease, config.Drain) <= 0 {
 		return nil, errors.New("a worker's name and a timeout of the store are needed, and no time may be negative")
 	}
-	// Two starts by one name would share each lease.
+	// Two starts with one name would share each lease.
 	config.Worker += "-" + strings.ToLower(rand.Text()[:10])
 	s := &Service{}
 	var all []error

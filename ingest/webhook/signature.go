@@ -15,15 +15,15 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// signer signs what is delivered as Standard Webhooks has it
-// (https://www.standardwebhooks.com, "Signature scheme"): over id.timestamp.body, once with
-// each secret (v1, HMAC-SHA256), and with the key (v1a, Ed25519) where there is one.
+// signer signs deliveries as Standard Webhooks defines (https://www.standardwebhooks.com,
+// "Signature scheme"): over id.timestamp.body, once with each secret (v1, HMAC-SHA256), and with
+// the key (v1a, Ed25519) if there is one.
 type signer struct {
 	secrets [][]byte
 	key     ed25519.PrivateKey
 }
 
-// newSigner looks up an endpoint's secrets. Errors name the reference and never the value.
+// newSigner resolves an endpoint's secrets. Errors contain the reference and never the value.
 func newSigner(e Endpoint, getenv func(string) string) (signer, error) {
 	var s signer
 	var all []error
@@ -44,7 +44,8 @@ func newSigner(e Endpoint, getenv func(string) string) (signer, error) {
 		case len(raw) == ed25519.PrivateKeySize && string(ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])) == string(raw):
 			s.key = raw
 		default:
-			all = append(all, fmt.Errorf("%s: a signing key is the base64 of an Ed25519 key: its seed of 32 bytes, or with the public key 64", e.SigningKey))
+			all = append(all, fmt.Errorf("%s: a signing key is the base64 of an Ed25519 key: "+
+				"its seed of 32 bytes, or with the public key 64", e.SigningKey))
 		}
 	}
 	return s, errors.Join(all...)

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// TestType is the type of an event that is about no payment.
+// TestType is the type of an event that is not about a payment.
 const TestType = "railhead.test"
 
-// Tested says how an endpoint took a test.
+// Tested is the result of a test of an endpoint.
 type Tested struct {
 	ID         string        `json:"id"` // of the event
 	HTTPStatus int           `json:"http_status"`
 	Took       time.Duration `json:"took_ns"`
 }
 
-// What Test fails with.
+// Errors of Test.
 var (
 	ErrNoEndpoint = errors.New("the file names no such endpoint")
 	ErrNotTaken   = errors.New("the endpoint did not take the event")
 )
 
-// Test sends one event of no payment to an endpoint of a file, signed as all are.
-// ErrNotTaken says in a word why it was not taken.
+// Test sends one event, which is not about a payment, to an endpoint of a file, signed as all
+// events are. An error that wraps ErrNotTaken contains the reason in one word.
 func Test(ctx context.Context, file File, id string, getenv func(string) string) (Tested, error) {
 	for _, endpoint := range file.Endpoints {
 		if endpoint.ID != id {
@@ -41,7 +41,8 @@ func Test(ctx context.Context, file File, id string, getenv func(string) string)
 		defer sender.close()
 		began := time.Now()
 		tested := Tested{ID: "evt_test_" + strings.ToLower(rand.Text())}
-		body, err := json.Marshal(map[string]any{"id": tested.ID, "type": TestType, "timestamp": began.UTC(), "data": map[string]any{}})
+		body, err := json.Marshal(map[string]any{"id": tested.ID, "type": TestType, "timestamp": began.UTC(),
+			"data": map[string]any{}})
 		if err != nil {
 			return Tested{}, fmt.Errorf("making the event: %w", err)
 		}
