@@ -38,10 +38,10 @@ func ParseAccounts(data []byte) (AccountsFile, error) {
 	return file, nil
 }
 
-// refusal is a business answer: the bank looked and will not pay.
+// refusal is a business refusal of the bank.
 type refusal struct{ code, message string }
 
-// reserved gives the account numbers that refuse by name, in every currency.
+// reserved returns the refusal of the account numbers that refuse by name, in every currency.
 func reserved(number string) (refusal, bool) {
 	switch number {
 	case "CLOSED":
@@ -114,7 +114,7 @@ func (b *book) open(a Account) error {
 	return nil
 }
 
-// judge says whether the bank refuses a payment. It changes nothing.
+// judge returns the bank's refusal of a payment, if any. It changes nothing.
 func (b *book) judge(p *payment) (refusal, bool) {
 	if r, no := b.usable(p.creditor, p.currency); no {
 		return r, true
@@ -146,7 +146,7 @@ func (b *book) usable(number, currency string) (refusal, bool) {
 	return reserved(a.status)
 }
 
-// room says whether a payment's accounts exist or can still be opened.
+// room reports whether a payment's accounts exist or can still be opened.
 func (b *book) room() bool { return len(b.accounts)+2 <= b.max }
 
 // move takes the amount from the debtor and gives it to the creditor, and opens what does not exist.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// authenticate checks what the configuration asks for and returns a 401 if it is not there. A client certificate was
-// checked by TLS before.
+// authenticate checks the credentials that the configuration requires and returns a 401 if they are
+// missing. TLS has already checked a client certificate.
 func (b *Bank) authenticate(r *http.Request, body []byte) *answer {
 	if want := b.cfg.BearerToken; want != "" {
 		got, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

@@ -16,17 +16,18 @@ import (
 
 var errClosed = errors.New("bank is closed")
 
-// Bank is one simulated bank. It is safe for concurrent use. Life: New, Serve on one or more listeners, Close.
+// Bank is one simulated bank. It is safe for concurrent use. Call New, then Serve on one or more
+// listeners, then Close.
 type Bank struct {
-	cfg     Config
-	log     *slog.Logger
-	journal *journal
-	faults  *faultTable
-	seen    *requestLog
-	notify  *notifier     // nil without callbacks
-	tls     *tls.Config   // nil without TLS
-	slots   chan struct{} // one token per open connection
-	conns   atomic.Int64  // accepted so far
+	cfg       Config
+	log       *slog.Logger
+	journal   *journal
+	faults    *faultTable
+	seen      *requestLog
+	callbacks *callbackSender // nil without callbacks
+	tls       *tls.Config     // nil without TLS
+	slots     chan struct{}   // one token per open connection
+	conns     atomic.Int64    // accepted so far
 
 	ctx  context.Context // ends when Close begins: all hangs and delays end with it
 	stop context.CancelCauseFunc
@@ -47,8 +48,8 @@ type Bank struct {
 	servers  []*http.Server
 }
 
-// New opens the ledger, replays it, and returns a bank that does not serve yet. Its errors are all errors of the
-// configuration at once, or the first one of the files.
+// New opens the ledger, replays it, and returns a bank that does not serve yet. It returns all
+// errors of the configuration at once, or the first error of the files.
 func New(cfg Config) (*Bank, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -73,7 +74,7 @@ func New(cfg Config) (*Bank, error) {
 	}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	if cfg.Mode == Provisional && cfg.Callback.URL != "" {
-		b.notify = newNotifier(b)
+		b.callbacks = newCallbackSender(b)
 	}
 	if cfg.TLS != nil {
 		b.tls = cfg.TLS.Clone()
@@ -114,8 +115,8 @@ func (b *Bank) replay(r Record) error {
 	return nil
 }
 
-// Serve answers on l until Close, and returns nil then. It speaks TLS if the configuration has it. It may be called
-// for several listeners, each in a goroutine of the caller's.
+// Serve serves l until Close, and then returns nil. It uses TLS if the configuration has it. It may
+// be called for several listeners, each in a goroutine of the caller.
 func (b *Bank) Serve(l net.Listener) error {
 	srv := &http.Server{
 		Handler:           b.routes(),
@@ -145,8 +146,9 @@ func (b *Bank) Serve(l net.Listener) error {
 	return fmt.Errorf("serve: %w", err)
 }
 
-// Close ends all hangs and delays, lets answers that are being written finish within 2 s, and closes the files. What
-// was accepted and not settled stays pending in the ledger; the next life settles it.
+// Close ends all hangs and delays, lets answers under way finish within 2 s, and closes the files.
+// Payments that were accepted and not settled stay pending in the ledger; the next life settles
+// them.
 func (b *Bank) Close() error {
 	b.stop(errClosed)
 	b.mu.Lock()
@@ -162,8 +164,8 @@ func (b *Bank) Close() error {
 		}
 	}
 	b.work.Wait()
-	if b.notify != nil {
-		b.notify.close()
+	if b.callbacks != nil {
+		b.callbacks.close()
 	}
 	return errors.Join(append(errs, b.journal.close(), b.seen.close())...)
 }
@@ -201,7 +203,7 @@ func (b *Bank) Records() ([]Record, error) {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	defer f.Close()
-	// What lies past the durable length is being written: no caller was told of it yet.
+	// What is past the durable length is being written: no caller got an answer that rests on it.
 	records := []Record{}
 	_, err = scanLedger(io.LimitReader(f, length), func(r Record) error {
 		records = append(records, r)

@@ -17,7 +17,7 @@ import (
 
 // Event is the body of a callback.
 type Event struct {
-	// EventID is the same on every send of one event, and stands in the header webhook-id too.
+	// EventID is the same on every send of one event, and is also in the header webhook-id.
 	EventID   string `json:"event_id"`
 	Reference string `json:"reference"`
 	Key       string `json:"key"`
@@ -41,12 +41,13 @@ type CallbackSummary struct {
 // maxAtOnce bounds the callbacks on the wire.
 const maxAtOnce = 64
 
-// maxBackoff is how often the first back-off fits into the longest.
+// maxBackoff is the ratio of the longest backoff to the first.
 const maxBackoff = 100
 
-// notifier sends the final words of provisional payments. It keeps no memory across lives: a bank that is killed
-// forgets the callbacks that it still owed, as real ones do; inquiry has to find those payments.
-type notifier struct {
+// callbackSender sends the results of provisional payments. It does not persist them: a killed bank
+// forgets the callbacks that it still owes, as real banks do, and inquiry has to find those
+// payments.
+type callbackSender struct {
 	bank   *Bank
 	cfg    Callback
 	secret []byte
@@ -56,9 +57,9 @@ type notifier struct {
 	attempts, delivered, givenUp atomic.Int64
 }
 
-func newNotifier(b *Bank) *notifier {
+func newCallbackSender(b *Bank) *callbackSender {
 	secret, _ := parseWebhookSecret(b.cfg.Callback.Secret) // the configuration was validated
-	return &notifier{
+	return &callbackSender{
 		bank:   b,
 		cfg:    b.cfg.Callback,
 		secret: secret,
@@ -71,23 +72,24 @@ func newNotifier(b *Bank) *notifier {
 	}
 }
 
-func (n *notifier) close() { n.client.CloseIdleConnections() }
+func (n *callbackSender) close() { n.client.CloseIdleConnections() }
 
 // Callbacks counts the callbacks; all are zero if none are configured.
 func (b *Bank) Callbacks() CallbackSummary {
-	if b.notify == nil {
+	if b.callbacks == nil {
 		return CallbackSummary{}
 	}
 	return CallbackSummary{
-		Attempts:  b.notify.attempts.Load(),
-		Delivered: b.notify.delivered.Load(),
-		GivenUp:   b.notify.givenUp.Load(),
+		Attempts:  b.callbacks.attempts.Load(),
+		Delivered: b.callbacks.delivered.Load(),
+		GivenUp:   b.callbacks.givenUp.Load(),
 	}
 }
 
 // send delivers the callback of one record, with the faults that hit it, and returns when it is over.
-func (n *notifier) send(r Record) {
-	hit := n.bank.faults.apply(stageCallback, subject{key: r.Key, reference: r.Reference, creditor: r.Creditor, arrival: parseID(r.ID)})
+func (n *callbackSender) send(r Record) {
+	hit := n.bank.faults.apply(stageCallback, subject{key: r.Key, reference: r.Reference, creditor: r.Creditor,
+		arrival: parseID(r.ID)})
 	act := hit.other()
 	if act.Kind == CallbackNever || !n.bank.sleep(hit.total(CallbackLate)) {
 		return
@@ -126,7 +128,7 @@ func (n *notifier) send(r Record) {
 }
 
 // deliver sends one event until it is answered 2xx, the attempts are used up, or the bank closes.
-func (n *notifier) deliver(event Event, secret []byte) {
+func (n *callbackSender) deliver(event Event, secret []byte) {
 	body, err := json.Marshal(event)
 	if err != nil {
 		n.bank.log.Error("encode a callback", "id", event.ID, "error", err)
@@ -152,7 +154,7 @@ func (n *notifier) deliver(event Event, secret []byte) {
 }
 
 // post sends an event once. Each send is signed anew, with its own time.
-func (n *notifier) post(id string, body, secret []byte) error {
+func (n *callbackSender) post(id string, body, secret []byte) error {
 	select {
 	case n.wire <- struct{}{}:
 		defer func() { <-n.wire }()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Mode is when the bank's final word comes.
+// Mode determines when the bank's final result comes.
 type Mode string
 
 const (
@@ -22,7 +22,7 @@ const (
 	Provisional Mode = "provisional"
 )
 
-// Replay is what a second POST of one key and one body gets, inside the key window.
+// Replay is the answer to a second POST of one key and one body, inside the key window.
 type Replay string
 
 const (
@@ -50,7 +50,8 @@ func (r Replay) validate() error {
 	return fmt.Errorf("replay %q is not one of %q", r, Replays())
 }
 
-// Draw is what a fault rule's probability is drawn by, in addition to the seed and the rule's place in the list.
+// Draw determines what a fault rule's probability is drawn by, in addition to the seed and the
+// rule's place in the list.
 type Draw string
 
 const (
@@ -61,7 +62,7 @@ const (
 	DrawByArrival Draw = "arrival"
 )
 
-// Behaviour is how the bank treats a key that it has seen. The zero value is the safest bank there is.
+// Behaviour configures how the bank treats a repeated key. The zero value is the safest bank.
 type Behaviour struct {
 	// NoDedupe keeps no memory of keys: every POST that arrives executes.
 	NoDedupe bool
@@ -74,7 +75,7 @@ type Behaviour struct {
 	OnReplay Replay
 }
 
-// Callback is where and how final words are sent in provisional mode.
+// Callback configures the callbacks of provisional mode.
 type Callback struct {
 	// URL gets a POST for each settled payment. Empty: no callbacks.
 	URL string
@@ -88,22 +89,24 @@ type Callback struct {
 	Timeout time.Duration
 }
 
-// Config is all that a bank needs to know. Only LedgerPath is required.
+// Config configures a bank. Only LedgerPath is required.
 type Config struct {
 	// LedgerPath is the ledger file. It is created when absent, and replayed when present.
 	LedgerPath string
 	// RequestsPath, if set, is a file to which one line per request is appended. Lines are written through to the
 	// operating system, so they outlive a kill of the bank, but they are not synced.
 	RequestsPath string
-	// Accounts opens accounts with balances and states. The zero value opens every account on demand at zero, without limit.
+	// Accounts opens accounts with balances and states. The zero value opens every account on demand
+	// at zero, without limit.
 	Accounts AccountsFile
 	// KeyWindow is how long a key is remembered from the record that answered it. 0 means 24 h.
 	KeyWindow time.Duration
-	// Behaviour is how the bank treats a key that it has seen.
+	// Behaviour configures how the bank treats a repeated key.
 	Behaviour Behaviour
 	// Mode is Sync when empty.
 	Mode Mode
-	// SettleDelay is the time from ACCEPTED to the final word in provisional mode. 0 settles at once.
+	// SettleDelay is the time from ACCEPTED to the final result in provisional mode. 0 settles at
+	// once.
 	SettleDelay time.Duration
 	// Callback is used in provisional mode only.
 	Callback Callback
@@ -113,7 +116,8 @@ type Config struct {
 	Seed uint64
 	// Draw is DrawByKey when empty.
 	Draw Draw
-	// TLS, if set, makes Serve speak TLS. Its ClientAuth and ClientCAs decide about client certificates.
+	// TLS, if set, makes Serve use TLS. Its ClientAuth and ClientCAs decide about client
+	// certificates.
 	TLS *tls.Config
 	// SignatureSecret, if set, requires X-Timestamp and X-Signature on everything under /payments.
 	SignatureSecret []byte
@@ -133,7 +137,7 @@ type Config struct {
 	MaxHang time.Duration
 	// Now is the bank's clock: record times, key window, inquiry lag, signature age. Nil means time.Now.
 	Now func() time.Time
-	// Log gets the few things worth a word. Nil discards them.
+	// Log receives the few messages of the bank. Nil discards them.
 	Log *slog.Logger
 }
 
@@ -152,7 +156,7 @@ const (
 	signatureTolerance = 5 * time.Minute  // between X-Timestamp and the bank's clock
 )
 
-// withDefaults fills what was left at zero.
+// withDefaults returns the configuration with the defaults for zero values.
 func (c Config) withDefaults() Config {
 	set(&c.KeyWindow, 24*time.Hour)
 	set(&c.Behaviour.OnReplay, ReplayStored)
@@ -183,7 +187,7 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// validate returns every error at once. It is called after withDefaults.
+// validate returns all errors at once. It expects a configuration that withDefaults has returned.
 func (c Config) validate() error {
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -195,14 +199,17 @@ func (c Config) validate() error {
 	refuse(c.KeyWindow < 0, "key window %v is negative", c.KeyWindow)
 	refuse(c.Mode != Sync && c.Mode != Provisional, "mode %q is not sync or provisional", c.Mode)
 	refuse(c.Draw != DrawByKey && c.Draw != DrawByArrival, "draw %q is not key or arrival", c.Draw)
-	refuse(c.SettleDelay < 0 || c.SettleDelay > c.MaxHang, "settle delay %v is not within 0 and %v", c.SettleDelay, c.MaxHang)
-	refuse(c.MaxBodyBytes < 1 || c.MaxBodyBytes > maxBodyBytes, "body limit %d is not within 1 and %d", c.MaxBodyBytes, maxBodyBytes)
+	refuse(c.SettleDelay < 0 || c.SettleDelay > c.MaxHang, "settle delay %v is not within 0 and %v", c.SettleDelay,
+		c.MaxHang)
+	refuse(c.MaxBodyBytes < 1 || c.MaxBodyBytes > maxBodyBytes, "body limit %d is not within 1 and %d", c.MaxBodyBytes,
+		maxBodyBytes)
 	refuse(c.MaxConns < 1, "connection limit %d is below 1", c.MaxConns)
 	refuse(c.MaxPayments < 1, "payment limit %d is below 1", c.MaxPayments)
 	refuse(c.MaxPending < 1, "pending limit %d is below 1", c.MaxPending)
 	refuse(c.MaxRequests < 1, "request limit %d is below 1", c.MaxRequests)
 	refuse(c.MaxHang < 0, "hang limit %v is negative", c.MaxHang)
-	return errors.Join(append(errs, c.Behaviour.OnReplay.validate(), c.Callback.validate(), validateFaults(c.Faults, c.MaxHang))...)
+	return errors.Join(append(errs, c.Behaviour.OnReplay.validate(), c.Callback.validate(),
+		validateFaults(c.Faults, c.MaxHang))...)
 }
 
 func (c Callback) validate() error {

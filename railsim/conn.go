@@ -12,7 +12,7 @@ import (
 // handshakeTimeout bounds the TLS handshake of a connection that is then left unread.
 const handshakeTimeout = 10 * time.Second
 
-// listener bounds the connections, numbers them, draws their faults, and speaks TLS if asked to.
+// listener bounds the connections, numbers them, draws their faults, and uses TLS if configured.
 type listener struct {
 	net.Listener
 	bank   *Bank
@@ -24,7 +24,7 @@ func (b *Bank) listen(l net.Listener) net.Listener {
 	return &listener{Listener: l, bank: b, slots: b.slots, number: &b.conns}
 }
 
-// Accept returns the next connection that is not held back by a fault.
+// Accept returns the next connection that no fault stalls.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		select {
@@ -46,14 +46,14 @@ func (l *listener) Accept() (net.Conn, error) {
 		if act.Kind == "" {
 			return conn, nil
 		}
-		if !l.bank.spawn(func() { l.bank.hold(conn, act) }) {
+		if !l.bank.spawn(func() { l.bank.stall(conn, act) }) {
 			_ = conn.Close()
 		}
 	}
 }
 
-// hold keeps a connection open and never reads a request from it.
-func (b *Bank) hold(conn net.Conn, act Fault) {
+// stall keeps a connection open and never reads a request from it.
+func (b *Bank) stall(conn net.Conn, act Fault) {
 	limit := b.cfg.MaxHang
 	if act.DelayMS > 0 {
 		limit = act.delay()
@@ -66,14 +66,14 @@ func (b *Bank) hold(conn net.Conn, act Fault) {
 		cancel()
 	}
 	b.sleep(limit)
-	// Not the TLS connection's Close: it would speak.
+	// The Close of the TLS connection would send an alert.
 	if tcp := tcpOf(conn); tcp != nil {
 		_ = tcp.Close()
 	}
 	_ = conn.Close()
 }
 
-// bankConn is a connection with a number, which gives its slot back when closed.
+// bankConn is a numbered connection, which releases its slot when closed.
 type bankConn struct {
 	net.Conn
 	number  int64
@@ -93,7 +93,7 @@ func bankConnOf(conn net.Conn) *bankConn {
 	return c
 }
 
-// tcpOf digs out the TCP connection, or returns nil if it is of another kind.
+// tcpOf returns the TCP connection below, or nil if it is of another kind.
 func tcpOf(conn net.Conn) *net.TCPConn {
 	if c := bankConnOf(conn); c != nil {
 		conn = c.Conn
@@ -104,7 +104,7 @@ func tcpOf(conn net.Conn) *net.TCPConn {
 
 type connKey struct{}
 
-// withConn lets a request know its connection's number.
+// withConn adds the connection's number to the context of a request.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
 	if c := bankConnOf(conn); c != nil {
 		return context.WithValue(ctx, connKey{}, c.number)

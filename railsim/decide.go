@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// decide judges a payment that begin put in flight, and returns when the decision is durable. An error means that
-// the ledger is broken: what is on disk is not known, so no caller is told anything, and the key stays in flight.
+// decide decides a payment that begin put in flight, and returns when the decision is durable. An
+// error means that the ledger is broken: what is on disk is not known, so no caller gets a result,
+// and the key stays in flight.
 func (b *Bank) decide(p *payment, act Fault) error {
 	b.mu.Lock()
 	b.lastID++
@@ -21,7 +22,7 @@ func (b *Bank) decide(p *payment, act Fault) error {
 	if err != nil {
 		return err
 	}
-	if err := b.settleRecord(p, r, length); err != nil {
+	if err := b.commitRecord(p, r, length); err != nil {
 		return err
 	}
 	if kind == Accepted {
@@ -48,9 +49,10 @@ func (b *Bank) judge(p *payment, act Fault) (Kind, refusal) {
 	return Executed, refusal{}
 }
 
-// write moves the money if kind says so, and queues the record. Both happen under mu, which the caller holds, so that
-// the order of the file is the order in which balances changed. No caller may be told before the journal is durable
-// up to the returned length; a crash before that leaves neither record nor movement.
+// write moves the money if kind requires it, and queues the record. Both happen under mu, which the
+// caller holds, so that the order of the file is the order in which balances changed. No caller may
+// get the result before the journal is durable up to the returned length; a crash before that
+// leaves neither record nor movement.
 func (b *Bank) write(p *payment, kind Kind, why refusal) (Record, int64, error) {
 	r := p.record(kind, why, b.cfg.Now())
 	r.Seq = b.lastSeq + 1
@@ -65,8 +67,8 @@ func (b *Bank) write(p *payment, kind Kind, why refusal) (Record, int64, error) 
 	return r, b.journal.append(line), nil
 }
 
-// settleRecord waits until the record is on disk and then lets memory know.
-func (b *Bank) settleRecord(p *payment, r Record, length int64) error {
+// commitRecord waits until the record is on disk and then updates memory.
+func (b *Bank) commitRecord(p *payment, r Record, length int64) error {
 	if err := b.journal.wait(length); err != nil {
 		if !errors.Is(err, errJournalClosed) {
 			b.log.Error("ledger is broken", "error", err)
@@ -79,10 +81,12 @@ func (b *Bank) settleRecord(p *payment, r Record, length int64) error {
 	return nil
 }
 
-// settle gives an accepted payment its final word and sends the callback. since is when it was accepted, for a
-// payment of an earlier life; zero means now. A bank that stops first leaves it pending for its next life.
+// settle settles an accepted payment and sends the callback. The time since is when an earlier life
+// accepted it; zero means now. A bank that stops first leaves the payment pending for its next
+// life.
 func (b *Bank) settle(p *payment, since time.Time) {
-	hit := b.faults.apply(stageSettle, subject{key: p.key, reference: p.reference, creditor: p.creditor, arrival: parseID(p.id)})
+	hit := b.faults.apply(stageSettle, subject{key: p.key, reference: p.reference, creditor: p.creditor,
+		arrival: parseID(p.id)})
 	wait := b.cfg.SettleDelay + hit.total(DelaySettle)
 	if !since.IsZero() {
 		wait -= b.cfg.Now().Sub(since)
@@ -95,18 +99,19 @@ func (b *Bank) settle(p *payment, since time.Time) {
 	r, length, err := b.write(p, kind, why)
 	b.mu.Unlock()
 	if err == nil {
-		err = b.settleRecord(p, r, length)
+		err = b.commitRecord(p, r, length)
 	}
 	if err != nil {
 		b.log.Error("settle a payment", "id", p.id, "error", err)
 		return
 	}
-	if b.notify != nil {
-		b.notify.send(r)
+	if b.callbacks != nil {
+		b.callbacks.send(r)
 	}
 }
 
-// resume settles what an earlier life accepted. It is called with mu held, at each Serve; only the first does anything.
+// resume settles the payments that an earlier life accepted. The caller holds mu. Only the first of
+// its calls, one at each Serve, has an effect.
 func (b *Bank) resume() {
 	if b.resumed {
 		return

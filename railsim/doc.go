@@ -1,9 +1,11 @@
-// Package railsim is a simulated bank: real state, real durability, and faults that can be switched. It is the
-// independent witness of money in proofs, so it shares no code with the product and imports none of it. Whatever the
-// bank says or fails to say over the wire, its ledger file is the truth: each record was on disk before any caller was
-// told of it, and only an EXECUTED record moved money.
+// Package railsim is a simulated bank: real state, real durability, and faults that can be
+// switched. It is the independent witness of money in proofs, so it shares no code with the product
+// and imports none of it. Whatever the bank answers or fails to answer, its ledger file is the
+// truth: each record was on disk before any caller got an answer that rests on it, and only an
+// EXECUTED record moved money.
 //
-// In process: [New], [Bank.Serve], [Bank.Close]. As a process: cmd/railsim. Offline: [ReadLedger], [Summarise].
+// In process: [New], [Bank.Serve], [Bank.Close]. As a process: cmd/railsim. Offline: [ReadLedger],
+// [Summarise].
 //
 // # Endpoints
 //
@@ -25,8 +27,8 @@
 //	{"reference": "INV-1", "amount": "10.50", "currency": "EUR",
 //	 "debtor": {"account": "A"}, "creditor": {"account": "B"}, ...}
 //
-// where further fields are allowed anywhere. Amounts are decimal strings with at most the digits of their currency.
-// The answers are
+// where further fields are allowed anywhere. Amounts are decimal strings with at most the digits of
+// their currency. The answers are
 //
 //	201 {"status":"EXECUTED","id":"RS000000000001","reference":"INV-1"}
 //	202 {"status":"ACCEPTED","id":...,"reference":...}                             provisional mode
@@ -39,51 +41,56 @@
 //	500 {"status":"ERROR","code":"LEDGER_BROKEN",...}                             unknown what became of it
 //	503 {"status":"ERROR","code":"LEDGER_BROKEN"|"FULL",...}                      nothing executed
 //
-// A replay inside the key window repeats the first answer with the header "Idempotent-Replayed: true". In provisional
-// mode that stays 202 ACCEPTED after settlement: inquiry and callback bring the final word. An inquiry answers
+// A replay inside the key window repeats the first answer with the header "Idempotent-Replayed:
+// true". In provisional mode that stays 202 ACCEPTED after settlement: inquiry and callback bring
+// the final result. An inquiry answers
 //
 //	200 {"status":"EXECUTED"|"REFUSED"|"IN_PROGRESS","id":...,"reference":...,"key":...,"code":...,"message":...}
 //	404 {"status":"NOT_FOUND"}
 //
-// It knows the newest payment of a key or reference, without regard to the key window, and does not let a later refusal
-// hide an execution.
+// It finds the newest payment of a key or reference, without regard to the key window. A later
+// refusal does not hide an execution.
 //
 // # Accounts
 //
-// Accounts open on demand at balance zero and may go below without limit, unless an [AccountsFile] says otherwise.
-// By their number alone refuse: CLOSED (AC04), BLOCKED (AC06), UNKNOWN (AC01), and POOR as a debtor (AM04).
+// Accounts open on demand at balance zero and may go below without limit, unless an [AccountsFile]
+// says otherwise. By their number alone refuse: CLOSED (AC04), BLOCKED (AC06), UNKNOWN (AC01), and
+// POOR as a debtor (AM04).
 //
 // # Keys
 //
-// A key is remembered from its first record for Config.KeyWindow, across restarts; after that the same key is a new
-// payment, which is what makes late re-sends dangerous. [Behaviour] has the ways in which real banks differ: no
-// memory at all, refusals not stored, a changed amount as a new payment, and five answers to a replay ([Replay]).
+// A key is remembered from its first record for Config.KeyWindow, across restarts; after that the
+// same key is a new payment, which is what makes late re-sends dangerous. [Behaviour] has the ways
+// in which real banks differ: no memory at all, refusals not stored, a changed amount as a new
+// payment, and five answers to a replay ([Replay]).
 //
 // # Ledger file
 //
-// One [Record] a line, numbered without a gap, appended and synced before the answer. At most one process holds it.
-// On start it is replayed: balances, key memory, and payments that were accepted and not settled continue. A last line
-// without newline was never durable and is cut off; any other damage stops the start. After a write error the bank
-// answers nothing but errors.
+// One [Record] a line, numbered without a gap, appended and synced before the answer. At most one
+// process holds it. On start it is replayed: balances, key memory, and payments that were accepted
+// and not settled continue. A last line without newline was never durable and is cut off; any other
+// damage stops the start. After a write error the bank answers nothing but errors.
 //
 // # Callbacks
 //
-// In provisional mode an [Event] is sent for each settled payment, signed as Standard Webhooks do: the headers
-// webhook-id, webhook-timestamp (Unix seconds) and webhook-signature, which is "v1," and the base64 of
-// HMAC-SHA256(secret, id.timestamp.body), where the secret is the base64 after "whsec_". Callbacks still owed are forgotten
-// when the bank dies.
+// In provisional mode an [Event] is sent for each settled payment, signed as Standard Webhooks do:
+// the headers webhook-id, webhook-timestamp (Unix seconds) and webhook-signature, which is "v1,"
+// and the base64 of HMAC-SHA256(secret, id.timestamp.body), where the secret is the base64 after
+// "whsec_". Callbacks still owed are forgotten when the bank dies.
 //
 // # Credentials
 //
-// Client certificates hold for all endpoints. Bearer token and signature hold for those under /payments. The signature
-// is "X-Signature: sha256=" and the hex of HMAC-SHA256(secret, timestamp followed by body), nothing between, where
-// timestamp is the value of X-Timestamp in Unix seconds, within 5 minutes of the bank's clock.
+// Client certificates hold for all endpoints. Bearer token and signature hold for those under
+// /payments. The signature is "X-Signature: sha256=" and the hex of HMAC-SHA256(secret, timestamp
+// followed by body), nothing between, where timestamp is the value of X-Timestamp in Unix seconds,
+// within 5 minutes of the bank's clock.
 //
 // # Faults
 //
-// Rules are tried in order: all delays that hit apply, and the first other that hits. A rule's draw depends on the seed,
-// its place, and the key and its attempt number (or, with [DrawByArrival], the running number of the request).
-// Every kind's constant says what it does and which parameters it reads; its name says what becomes of the money:
+// Rules are tried in order: all delays that hit apply, and the first other that hits. A rule's draw
+// depends on the seed, its place, and the key and its attempt number (or, with [DrawByArrival], the
+// running number of the request). The constant of a kind documents its effect and its parameters;
+// its name shows what becomes of the money:
 //
 //	hang_accept, hang_unread                        never executes (per connection; match by nth only)
 //	status_before, drop_before, reset_before,
@@ -107,8 +114,8 @@
 //	inquiry_status, inquiry_inconclusive,
 //	inquiry_garbage, inquiry_wrong_id,
 //	inquiry_not_found, inquiry_lag, inquiry_blind, inquiry_no_trace,
-//	inquiry_forgetful                               change what is told, never what is
+//	inquiry_forgetful                               change the answer, never the payment
 //
-// An _after fault also spoils replays, but for resent_after. It leaves alone the answers that rest on no durable decision of this payment:
-// 409 KEY_REUSED and IN_FLIGHT, and 503.
+// An _after fault, except resent_after, also spoils replays. It does not change answers that rest
+// on no durable decision of this payment: 409 KEY_REUSED and IN_FLIGHT, and 503.
 package railsim

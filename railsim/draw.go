@@ -116,7 +116,7 @@ func (m Match) fits(on subject) bool {
 		(m.Nth == 0 || m.Nth == on.nth)
 }
 
-// chance is a number in [0, 1) that depends only on seed, rule and subject.
+// chance returns a number in [0, 1) that depends only on seed, rule and subject.
 func (t *faultTable) chance(rule int, on subject) float64 {
 	h := fnv.New64a()
 	if t.draw == DrawByArrival {

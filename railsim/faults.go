@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// FaultKind names a way in which the bank misbehaves. What becomes of the money is clear from the name: kinds that
-// end in _before never execute, kinds that end in _after take their effect once the decision (executed or refused) is
-// durable in the ledger, refuse kinds refuse, delay kinds execute in the end. See the package comment for the table.
+// FaultKind names a way in which the bank misbehaves. The name shows what becomes of the money:
+// kinds that end in _before never execute, kinds that end in _after take effect once the decision
+// (executed or refused) is durable in the ledger, refuse kinds refuse, delay kinds execute in the
+// end. See the package comment for the table.
 type FaultKind string
 
 // Faults of a connection, drawn when it is accepted. Nothing executes.
@@ -54,14 +55,14 @@ const (
 	HTMLAfter           FaultKind = "html_after"            // answers 200 with an HTML page
 	BadJSONAfter        FaultKind = "bad_json_after"        // answers 200 with broken JSON
 	EmptyAfter          FaultKind = "empty_after"           // answers 200 with no body
-	TruncatedAfter      FaultKind = "truncated_after"       // half of the true answer, with the Content-Length of all of it
-	ResentAfter         FaultKind = "resent_after"          // answers as to a replay: a proxy below the sender has sent it twice
+	TruncatedAfter      FaultKind = "truncated_after"       // half of the true answer, with the full Content-Length
+	ResentAfter         FaultKind = "resent_after"          // as to a replay: a proxy has sent it twice
 	WrongIDAfter        FaultKind = "wrong_id_after"        // the true answer with the id of no payment
-	AnotherIDAfter      FaultKind = "another_id_after"      // the true answer with the id of the payment before it, if there is one
+	AnotherIDAfter      FaultKind = "another_id_after"      // the true answer with the id of the payment before, if any
 	WrongReferenceAfter FaultKind = "wrong_reference_after" // the true answer with another's reference
 	HugeAfter           FaultKind = "huge_after"            // answers 200 with a JSON string of Bytes (1 GiB)
 	GzipBombAfter       FaultKind = "gzip_bomb_after"       // answers 200 with gzip that unpacks to Bytes (1 GiB)
-	DripHeadersAfter    FaultKind = "drip_headers_after"    // the true answer, a byte each DelayMS (1 s) from the status line on
+	DripHeadersAfter    FaultKind = "drip_headers_after"    // the true answer, all of it a byte each DelayMS (1 s)
 	DripBodyAfter       FaultKind = "drip_body_after"       // the true answer, its body a byte each DelayMS (1 s)
 )
 
@@ -81,7 +82,7 @@ const (
 	CallbackBadSignature   FaultKind = "callback_bad_signature"   // signs it with a wrong secret
 )
 
-// Faults of an inquiry. They change what is told, never what is.
+// Faults of an inquiry. They change the answer, never the payment.
 const (
 	InquiryDelay     FaultKind = "inquiry_delay"        // answers after DelayMS
 	InquiryHang      FaultKind = "inquiry_hang"         // never answers
@@ -90,10 +91,10 @@ const (
 	InquiryUnknown   FaultKind = "inquiry_inconclusive" // 200 with status INCONCLUSIVE
 	InquiryGarbage   FaultKind = "inquiry_garbage"      // 200 with an HTML page
 	InquiryWrongID   FaultKind = "inquiry_wrong_id"     // the true status of the payment under another's key and reference
-	InquiryNotFound  FaultKind = "inquiry_not_found"    // NOT_FOUND, a lie
-	InquiryLag       FaultKind = "inquiry_lag"          // until DelayMS after the decision: NOT_FOUND, or IN_PROGRESS if Answer says so
+	InquiryNotFound  FaultKind = "inquiry_not_found"    // NOT_FOUND, which is false
+	InquiryLag       FaultKind = "inquiry_lag"          // until DelayMS after the decision: NOT_FOUND, or Answer
 	InquiryBlind     FaultKind = "inquiry_blind"        // NOT_FOUND instead of IN_PROGRESS while the payment is on its way
-	InquiryNoTrace   FaultKind = "inquiry_no_trace"     // 200 REFUSED with AG09 instead of NOT_FOUND and IN_PROGRESS: can't be traced
+	InquiryNoTrace   FaultKind = "inquiry_no_trace"     // 200 REFUSED with AG09 for NOT_FOUND and IN_PROGRESS
 	InquiryForgetful FaultKind = "inquiry_forgetful"    // NOT_FOUND from DelayMS after the decision on: aged out
 )
 
@@ -108,7 +109,7 @@ const (
 	stageInquiry
 )
 
-// shape is what the validation of a rule needs to know of its kind.
+// shape contains what the validation of a rule depends on.
 type shape struct {
 	stage   stage
 	delay   bool // it postpones and lets the next rule apply too
@@ -146,7 +147,8 @@ func shapeOf(k FaultKind) (shape, bool) {
 		return shape{stage: stageInquiry, delay: true, delayMS: true}, true
 	case InquiryLag, InquiryForgetful:
 		return shape{stage: stageInquiry, delayMS: true}, true
-	case InquiryHang, InquiryDrop, InquiryStatus, InquiryUnknown, InquiryGarbage, InquiryWrongID, InquiryNotFound, InquiryBlind, InquiryNoTrace:
+	case InquiryHang, InquiryDrop, InquiryStatus, InquiryUnknown, InquiryGarbage, InquiryWrongID, InquiryNotFound,
+		InquiryBlind, InquiryNoTrace:
 		return shape{stage: stageInquiry}, true
 	}
 	return shape{}, false
@@ -169,7 +171,8 @@ type Fault struct {
 	Status int `json:"status,omitempty"`
 	// RetryAfterS is sent as Retry-After by status kinds, in seconds, when above 0.
 	RetryAfterS int `json:"retry_after_s,omitempty"`
-	// Plain makes status kinds answer with a page instead of the bank's JSON, as what stands in front of a bank does.
+	// Plain makes status kinds answer with a page instead of the bank's JSON, as a proxy in front
+	// of a bank does.
 	Plain bool `json:"plain,omitempty"`
 	// Word is the status in the body of status kinds: ERROR when empty.
 	Word string `json:"word,omitempty"`
@@ -182,7 +185,7 @@ type Fault struct {
 	Bytes int64 `json:"bytes,omitempty"`
 	// Times is how many duplicates callback_duplicate sends. 0 means 1; at most 100.
 	Times int `json:"times,omitempty"`
-	// Answer is what inquiry_lag says: NOT_FOUND when empty, or IN_PROGRESS.
+	// Answer is the status that inquiry_lag answers: NOT_FOUND when empty, or IN_PROGRESS.
 	Answer string `json:"answer,omitempty"`
 }
 
@@ -205,7 +208,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	rule := struct {
 		*plain
 		Probability *float64 `json:"probability"`
-		Matched     int64    `json:"matched"`  // as GET /admin/faults shows it; accepted so that what was read can be written back
+		Matched     int64    `json:"matched"`  // of GET /admin/faults, so that it can be written back
 		Injected    int64    `json:"injected"` // likewise
 	}{plain: (*plain)(f)}
 	if err := strictJSON(data, &rule); err != nil {
@@ -273,11 +276,13 @@ func (f Fault) validate(maxHang time.Duration) error {
 	refuse(f.Limit < 0 || f.Match.Nth < 0 || f.RetryAfterS < 0, "limit, nth or retry_after_s is negative")
 	refuse(f.DelayMS < 0 || f.DelayMS > maxHang.Milliseconds(), "delay_ms is negative or above the hang limit")
 	refuse(s.delayMS && f.DelayMS == 0, "delay_ms is missing")
-	refuse(!redirect && f.Status != 0 && (f.Status < 200 || f.Status > 599 || http.StatusText(f.Status) == ""), "status is not an HTTP status of 200 to 599")
+	refuse(!redirect && f.Status != 0 && (f.Status < 200 || f.Status > 599 || http.StatusText(f.Status) == ""),
+		"status is not an HTTP status of 200 to 599")
 	refuse(redirect && !slices.Contains([]int{0, 301, 302, 303, 307, 308}, f.Status), "status is not a redirect")
 	refuse(f.Bytes < 0 || f.Bytes > 16<<30, "bytes is not within 0 and 16 GiB")
 	refuse(f.Times < 0 || f.Times > 100, "times is not within 0 and 100")
-	refuse(f.Answer != "" && f.Answer != "NOT_FOUND" && f.Answer != "IN_PROGRESS", "answer is not NOT_FOUND or IN_PROGRESS")
+	refuse(f.Answer != "" && f.Answer != "NOT_FOUND" && f.Answer != "IN_PROGRESS",
+		"answer is not NOT_FOUND or IN_PROGRESS")
 	noPayment := f.Match.KeyPrefix != "" || f.Match.ReferencePrefix != "" || f.Match.Creditor != ""
 	refuse(s.stage == stageConn && noPayment, "a connection can only be matched by nth")
 	refuse((s.stage == stageSettle || s.stage == stageCallback) && f.Match.Nth != 0, "nth does not apply to this kind")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// html is what a proxy in front of a bank says when it has nothing to say.
+// html is a page that a proxy in front of a bank might send.
 const html = "<!DOCTYPE html>\n<html><head><title>Service</title></head><body><h1>Welcome</h1></body></html>\n"
 
 // defaultBytes is the size of huge answers and bombs, in bytes.
@@ -38,7 +38,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	writeBody(w, status, "application/json", append(body, '\n'))
 }
 
-// writeBody sends a whole body. A client that left is no concern of the bank's: the ledger has the truth.
+// writeBody sends a complete body. It ignores a client that has left: the ledger is the truth.
 func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -46,7 +46,7 @@ func writeBody(w http.ResponseWriter, status int, contentType string, body []byt
 	_, _ = w.Write(body)
 }
 
-// failBefore does what a _before fault says, and reports whether it did. Nothing executed then.
+// failBefore executes a _before fault, and reports whether act is one. No payment executes then.
 func (b *Bank) failBefore(w http.ResponseWriter, r *http.Request, act Fault) bool {
 	switch act.Kind {
 	case StatusBefore:
@@ -65,7 +65,8 @@ func (b *Bank) failBefore(w http.ResponseWriter, r *http.Request, act Fault) boo
 	return true
 }
 
-// failInquiry does what a fault says that replaces the whole answer to an inquiry, and reports whether it did.
+// failInquiry executes a fault that replaces the whole answer to an inquiry, and reports whether
+// act is one.
 func (b *Bank) failInquiry(w http.ResponseWriter, r *http.Request, act Fault) bool {
 	switch act.Kind {
 	case InquiryStatus:
@@ -82,7 +83,7 @@ func (b *Bank) failInquiry(w http.ResponseWriter, r *http.Request, act Fault) bo
 	return true
 }
 
-// failAfter answers a decided payment, spoilt as the fault says, or as it is if none of these kinds applies.
+// failAfter answers a decided payment, spoilt by the fault, or unchanged if act is of another kind.
 func (b *Bank) failAfter(w http.ResponseWriter, r *http.Request, act Fault, a answer) {
 	switch act.Kind {
 	case DropAfter:
@@ -178,8 +179,8 @@ func huge(w http.ResponseWriter, act Fault) {
 	}
 }
 
-// bomb streams the same, compressed about a thousandfold. A gzip stream may be a chain of members, so a block of it is
-// compressed once and sent many times: a bomb costs the bank next to nothing.
+// bomb streams the same, compressed about a thousandfold. A gzip stream may be a chain of members,
+// so one block of it is compressed once and sent many times: a bomb costs the bank almost nothing.
 func bomb(w http.ResponseWriter, act Fault) {
 	set(&act.Bytes, defaultBytes)
 	w.Header().Set("Content-Type", "application/json")
@@ -205,7 +206,7 @@ func zipped(plain []byte) []byte {
 	return buf.Bytes()
 }
 
-// fill writes n times the letter x, until the client has had enough.
+// fill writes n times the letter x, until the client closes the connection.
 func fill(w io.Writer, n int64) error {
 	block := bytes.Repeat([]byte("x"), 64<<10)
 	for n > 0 {
@@ -240,7 +241,7 @@ func (b *Bank) reset(w http.ResponseWriter) {
 	free()
 }
 
-// raw sends the true answer by hand: cut in half, or byte by byte.
+// raw sends the true answer over the bare connection: cut in half, or byte by byte.
 func (b *Bank) raw(w http.ResponseWriter, act Fault, a answer) {
 	body, err := json.Marshal(a.reply)
 	if err != nil {
@@ -251,7 +252,8 @@ func (b *Bank) raw(w http.ResponseWriter, act Fault, a answer) {
 	if a.replayed {
 		replayed = "Idempotent-Replayed: true\r\n"
 	}
-	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\nConnection: close\r\n\r\n",
+	head := fmt.Sprintf("HTTP/1.1 %d %s\r\n"+
+		"Content-Type: application/json\r\n%sContent-Length: %d\r\nConnection: close\r\n\r\n",
 		a.status, http.StatusText(a.status), replayed, len(body))
 	conn, out, free := b.hijack(w)
 	if conn == nil {
@@ -284,8 +286,8 @@ func (b *Bank) drip(out *bufio.ReadWriter, text string, each time.Duration) {
 	}
 }
 
-// hijack takes the connection from the server. free closes it; so does the end of the bank. A nil connection means that
-// it is already gone.
+// hijack takes the connection from the server. The function free closes it, as does Close of the
+// bank. A nil connection means that it is already closed.
 func (b *Bank) hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, func()) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {

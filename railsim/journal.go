@@ -27,8 +27,9 @@ type journal struct {
 	err     error // the first write or sync error; it never heals, because what the disk holds then is not known
 }
 
-// openJournal opens or creates the file, gives every whole line to replay, and cuts off a torn last line. A torn line
-// was never durable, so no caller was answered on its strength. One process at a time may hold a ledger.
+// openJournal opens or creates the file, passes every complete line to replay, and cuts off a torn
+// last line. A torn line was never durable, so no answer rests on it. One process at a time may
+// hold a ledger.
 func openJournal(path string, replay func(Record) error) (*journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -81,7 +82,8 @@ func (j *journal) append(line []byte) int64 {
 	return j.end
 }
 
-// wait returns when the file is durable up to length bytes, or with the error after which nothing will be.
+// wait returns when the file is durable up to length bytes, or the error after which it never will
+// be.
 func (j *journal) wait(length int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -98,7 +100,7 @@ func (j *journal) wait(length int64) error {
 	return j.err
 }
 
-// sync writes and syncs the queue. It is called with mu held, and lets go of it while the disk works.
+// sync writes and syncs the queue. The caller holds mu, which sync releases during the I/O.
 func (j *journal) sync() {
 	group, end := j.queue, j.end
 	j.queue, j.spare = j.spare[:0], nil

@@ -2,7 +2,7 @@ package railsim
 
 import "strings"
 
-// verdict is what the idempotency memory says about a payment that arrived.
+// verdict is the result of a look-up of a payment in the idempotency memory.
 type verdict int
 
 const (
@@ -21,7 +21,7 @@ func (b *Bank) memoryKey(p *payment) string {
 	return p.key
 }
 
-// known says whether the key of p is remembered.
+// known reports whether the key of p is remembered.
 func (b *Bank) known(p *payment) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *Bank) forget(p *payment) {
 	b.restore(p)
 }
 
-// restore lets inquiry see what it saw before p. It is called with mu held.
+// restore lets inquiry find what it found before p. The caller holds mu.
 func (b *Bank) restore(p *payment) {
 	if b.byKey[p.key] == p {
 		put(b.byKey, p.key, p.olderOfKey)
@@ -97,7 +97,7 @@ func put(index map[string]*payment, name string, p *payment) {
 	index[name] = p
 }
 
-// applied brings memory in line with a record about p that is durable. It is called with mu held, or from New.
+// applied updates memory by a durable record about p. The caller holds mu, or is New.
 func (b *Bank) applied(p *payment, r Record) {
 	b.tally.add(r)
 	if p.state == stateNew {
@@ -124,7 +124,8 @@ func (b *Bank) applied(p *payment, r Record) {
 	delete(b.pending, p.id)
 }
 
-// keepExecuted stops a refusal from hiding an earlier execution of the same key or reference from inquiry.
+// keepExecuted keeps a refusal from hiding an earlier execution of the same key or reference from
+// inquiry.
 func (b *Bank) keepExecuted(p *payment) {
 	if older := p.olderOfKey; older != nil && older.state == stateExecuted && b.byKey[p.key] == p {
 		b.byKey[p.key] = older

@@ -12,10 +12,12 @@ const maxAmountDigits = 30
 
 var errAmount = errors.New("amount is not a positive decimal of its currency")
 
-// exponent is the number of digits after the point: two, but for the ISO 4217 currencies listed.
+// exponent returns the number of digits after the point: two, except for the ISO 4217 currencies
+// listed.
 func exponent(currency string) int {
 	switch currency {
-	case "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF":
+	case "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF",
+		"XOF", "XPF":
 		return 0
 	case "BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND":
 		return 3

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// state is what the bank knows of a payment.
+// state is the state of a payment in the bank.
 type state int
 
 const (
@@ -111,7 +111,7 @@ func paymentOf(r Record) (*payment, error) {
 	}, nil
 }
 
-// record states kind about the payment. Seq and ID are the caller's to fill.
+// record returns a record of this kind about the payment. The caller sets Seq and ID.
 func (p *payment) record(kind Kind, why refusal, at time.Time) Record {
 	return Record{
 		Kind:       kind,
@@ -133,7 +133,7 @@ const idPrefix = "RS"
 
 func formatID(n int64) string { return fmt.Sprintf("%s%012d", idPrefix, n) }
 
-// parseID returns the number in a bank id, or 0 if it is none.
+// parseID returns the number in a bank id, or 0 if id is not one.
 func parseID(id string) int64 {
 	digits, ok := strings.CutPrefix(id, idPrefix)
 	n, err := strconv.ParseInt(digits, 10, 64)

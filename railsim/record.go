@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Kind says what a ledger record states about a payment.
+// Kind is what a ledger record states about a payment.
 type Kind string
 
 // The three kinds of ledger record. Only Executed moved money.
@@ -24,7 +24,8 @@ const (
 	Refused Kind = "REFUSED"
 )
 
-// Record is one line of the ledger file: a fact that was on disk before any caller was told of it.
+// Record is one line of the ledger file: a fact that was on disk before any caller got an answer
+// that rests on it.
 type Record struct {
 	// Seq numbers the lines of one file 1, 2, 3, ... without a gap.
 	Seq int64 `json:"seq"`

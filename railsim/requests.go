@@ -20,7 +20,8 @@ type Request struct {
 	Time time.Time `json:"time"`
 	// Op is payment or inquiry.
 	Op string `json:"op"`
-	// Key and Reference are the client's own, ID is the bank's. An inquiry has one of them; a rejected request may have none.
+	// Key and Reference are the client's own, ID is the bank's. An inquiry has one of them; a rejected
+	// request may have none.
 	Key       string `json:"key,omitempty"`
 	Reference string `json:"reference,omitempty"`
 	ID        string `json:"id,omitempty"`
@@ -51,29 +52,30 @@ type RequestSummary struct {
 	ChangedKeys int `json:"changed_keys"`
 	// RekeyedReferences counts references that came with more than one key: a client must not do that.
 	RekeyedReferences int `json:"rekeyed_references"`
-	// Uncounted counts requests whose key was not followed, because 2,000,000 others are. 0 means that the counts are complete.
+	// Uncounted counts requests whose key was not followed, because 2,000,000 others are. 0 means that
+	// the counts are complete.
 	Uncounted int64 `json:"uncounted"`
 	// Forgotten counts requests that are no longer in memory.
 	Forgotten int64 `json:"forgotten"`
 }
 
-// maxCounted bounds the keys, and the references, that are followed.
+// maxCounted bounds the keys, and the references, that are counted.
 const maxCounted = 2_000_000
 
-// sends is what is known of one key.
+// sends contains the counts of one key.
 type sends struct {
 	count   int64
 	body    [sha256.Size]byte
 	changed bool
 }
 
-// rekeyed is what is known of one reference.
+// rekeyed contains the counts of one reference.
 type rekeyed struct {
 	key     string
 	changed bool
 }
 
-// requestLog remembers what was asked, in memory and in a file.
+// requestLog records requests, in memory and in a file.
 type requestLog struct {
 	mu        sync.Mutex
 	file      *os.File // nil if not wanted
@@ -113,7 +115,7 @@ func newRequest(r *http.Request, op string, body []byte, now time.Time) Request 
 	return seen
 }
 
-// number counts a request and returns what faults are drawn by.
+// number counts a request and returns the subject that faults are drawn by.
 func (l *requestLog) number(seen *Request) subject {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +190,8 @@ func (l *requestLog) reject(seen Request, status int) {
 	l.keep(seen)
 }
 
-// keep is called with mu held. The line goes straight to the operating system: it outlives a kill of this process.
+// keep stores a request. The caller holds mu. The line is written to the operating system at once,
+// so it outlives a kill of this process.
 func (l *requestLog) keep(seen Request) {
 	if len(l.ring) < l.max {
 		l.ring = append(l.ring, seen)

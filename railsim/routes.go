@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// routes is the bank's whole HTTP surface. Credentials are asked for under /payments only: the rest is the bench that
-// the bank stands on, and belongs on a loopback address.
+// routes returns the handler of all endpoints. Credentials are required only under /payments. The
+// other endpoints are for tests, and belong on a loopback address.
 func (b *Bank) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /payments", b.servePayment)
@@ -16,17 +16,29 @@ func (b *Bank) routes() http.Handler {
 	mux.HandleFunc("GET /payments/by-reference/{reference}", b.serveInquiry)
 	mux.HandleFunc("GET /payments/by-id/{id}", b.serveInquiry)
 	mux.HandleFunc("GET /ledger", b.serveLedger)
-	mux.HandleFunc("GET /ledger/summary", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, b.Summary()) })
+	mux.HandleFunc("GET /ledger/summary", func(w http.ResponseWriter,
+		_ *http.Request) {
+		writeJSON(w, http.StatusOK, b.Summary())
+	})
 	mux.HandleFunc("GET /requests", b.serveRequests)
-	mux.HandleFunc("GET /accounts", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, b.Accounts()) })
-	mux.HandleFunc("GET /callbacks", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, b.Callbacks()) })
+	mux.HandleFunc("GET /accounts", func(w http.ResponseWriter,
+		_ *http.Request) {
+		writeJSON(w, http.StatusOK, b.Accounts())
+	})
+	mux.HandleFunc("GET /callbacks", func(w http.ResponseWriter,
+		_ *http.Request) {
+		writeJSON(w, http.StatusOK, b.Callbacks())
+	})
 	mux.HandleFunc("GET /healthz", b.serveHealth)
-	mux.HandleFunc("GET /admin/faults", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, b.Faults()) })
+	mux.HandleFunc("GET /admin/faults", func(w http.ResponseWriter,
+		_ *http.Request) {
+		writeJSON(w, http.StatusOK, b.Faults())
+	})
 	mux.HandleFunc("PUT /admin/faults", b.servePutFaults)
 	return b.counted(mux)
 }
 
-// counted lets Close wait for every request, hijacked ones too.
+// counted makes Close wait for every request, including hijacked ones.
 func (b *Bank) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
@@ -44,7 +56,7 @@ func (b *Bank) counted(next http.Handler) http.Handler {
 	})
 }
 
-// serveLedger streams the ledger as JSON lines, as far as it is durable.
+// serveLedger streams the durable part of the ledger as JSON lines.
 func (b *Bank) serveLedger(w http.ResponseWriter, _ *http.Request) {
 	f, length, err := b.openLedger()
 	if err != nil {
@@ -65,7 +77,8 @@ func (b *Bank) openLedger() (*os.File, int64, error) {
 	return f, length, err
 }
 
-// serveRequests lists requests, newest last: all in memory, or those that fit ?key= and ?reference=.
+// serveRequests lists requests, newest last: all in memory, or those that match ?key= and
+// ?reference=.
 func (b *Bank) serveRequests(w http.ResponseWriter, r *http.Request) {
 	key, reference := r.URL.Query().Get("key"), r.URL.Query().Get("reference")
 	answer := struct {

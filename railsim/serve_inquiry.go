@@ -2,7 +2,8 @@ package railsim
 
 import "net/http"
 
-// serveInquiry is GET /payments/by-key/{key}, /payments/by-reference/{reference} and /payments/by-id/{id}.
+// serveInquiry serves GET /payments/by-key/{key}, /payments/by-reference/{reference} and
+// /payments/by-id/{id}.
 func (b *Bank) serveInquiry(w http.ResponseWriter, r *http.Request) {
 	seen := newRequest(r, "inquiry", nil, b.cfg.Now())
 	if bad := b.authenticate(r, nil); bad != nil {
@@ -35,12 +36,13 @@ func (b *Bank) serveInquiry(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// inquire tells what is known of a payment that was asked for by key, if that is
-// given, with the lies of one fault.
+// inquire returns the answer about a payment that was asked for by key, if a key is given, as one
+// fault falsifies it.
 func (b *Bank) inquire(p *payment, key string, act Fault) answer {
 	notFound := answer{status: http.StatusNotFound, reply: reply{Status: "NOT_FOUND"}}
 	if act.Kind == InquiryNoTrace {
-		notFound = answer{status: http.StatusOK, reply: reply{Status: string(Refused), Key: key, Code: "AG09", Message: "the payment can't be traced"}}
+		notFound = answer{status: http.StatusOK, reply: reply{Status: string(Refused), Key: key, Code: "AG09",
+			Message: "the payment can't be traced"}}
 	}
 	if p == nil || act.Kind == InquiryNotFound {
 		return notFound
@@ -83,8 +85,8 @@ func (b *Bank) inquire(p *payment, key string, act Fault) answer {
 	return a
 }
 
-// wrongID has the form of a bank id and is none.
+// wrongID has the form of a bank id and belongs to no payment.
 const wrongID = idPrefix + "999999999999"
 
-// other makes another payment's key or reference of one.
+// other returns another payment's key or reference.
 func other(name string) string { return name + "-other" }

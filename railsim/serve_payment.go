@@ -17,7 +17,7 @@ type reply struct {
 	Message   string `json:"message,omitempty"`
 }
 
-// answer is an HTTP answer that is ready to be sent, or to be spoilt by a fault.
+// answer is an HTTP answer that can be sent, or spoilt by a fault.
 type answer struct {
 	status   int
 	reply    reply
@@ -28,7 +28,8 @@ func problem(status int, code, message string) answer {
 	return answer{status: status, reply: reply{Status: "ERROR", Code: code, Message: message}}
 }
 
-// servePayment is POST /payments: read, draw faults, look the key up, decide, answer.
+// servePayment serves POST /payments: it reads, draws faults, looks the key up, decides and
+// answers.
 func (b *Bank) servePayment(w http.ResponseWriter, r *http.Request) {
 	body, bad := b.readBody(w, r)
 	seen := newRequest(r, "payment", body, b.cfg.Now())
@@ -73,8 +74,9 @@ func (b *Bank) servePayment(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pay brings a payment to its answer. decided says whether that answer rests on a durable record; if not, faults of
-// the answer do not apply to it. No answer at all means that the bank closed first, and nothing executed.
+// pay decides a payment and returns the answer. The result decided is set if the answer rests on a
+// durable record; otherwise faults of the answer do not apply to it. A nil answer means that the
+// bank closed first, and nothing executed.
 func (b *Bank) pay(p *payment, hit hits) (a *answer, decided bool) {
 	if _, err := b.journal.length(); err != nil {
 		return new(problem(http.StatusServiceUnavailable, "LEDGER_BROKEN", "the bank can't write its ledger")), false
@@ -95,12 +97,14 @@ func (b *Bank) pay(p *payment, hit hits) (a *answer, decided bool) {
 		return nil, false
 	}
 	if err := b.decide(p, hit.other()); err != nil {
-		return new(problem(http.StatusInternalServerError, "LEDGER_BROKEN", "it is unknown what became of this payment")), false
+		return new(problem(http.StatusInternalServerError, "LEDGER_BROKEN",
+			"it is unknown what became of this payment")), false
 	}
 	return new(b.firstAnswer(p)), true
 }
 
-// firstAnswer is what the key stands for. In provisional mode it stays ACCEPTED after settlement, as stored answers do.
+// firstAnswer returns the answer that the key stands for. In provisional mode it stays ACCEPTED
+// after settlement, as stored answers do.
 func (b *Bank) firstAnswer(p *payment) answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +130,8 @@ func (b *Bank) replayAnswer(p *payment) answer {
 	case ReplayDuplicate:
 		return problem(http.StatusConflict, "DUPL", duplicate)
 	case ReplayDuplicate422:
-		return answer{status: http.StatusUnprocessableEntity, reply: reply{Status: "REFUSED", Code: "DUPL", Message: duplicate}}
+		return answer{status: http.StatusUnprocessableEntity,
+			reply: reply{Status: "REFUSED", Code: "DUPL", Message: duplicate}}
 	case ReplayDuplicate200:
 		return answer{status: http.StatusOK, reply: reply{Status: "REFUSED", Code: "DUPL", Message: duplicate}}
 	case ReplayBadRequest:
@@ -141,7 +146,8 @@ func (b *Bank) replayAnswer(p *payment) answer {
 func (b *Bank) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *answer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, b.cfg.MaxBodyBytes))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return body, new(problem(http.StatusRequestEntityTooLarge, "TOO_LARGE", fmt.Sprintf("the body is longer than %d bytes", b.cfg.MaxBodyBytes)))
+		return body, new(problem(http.StatusRequestEntityTooLarge, "TOO_LARGE",
+			fmt.Sprintf("the body is longer than %d bytes", b.cfg.MaxBodyBytes)))
 	}
 	if err != nil {
 		return body, new(problem(http.StatusBadRequest, "INCOMPLETE", "the body ended early"))
@@ -153,7 +159,8 @@ func (b *Bank) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *answer
 func readOrder(r *http.Request, body []byte) (*payment, *answer) {
 	keys := r.Header.Values("Idempotency-Key")
 	if len(keys) != 1 || !printable(keys[0], maxKey) {
-		return nil, new(problem(http.StatusBadRequest, "KEY_INVALID", fmt.Sprintf("there must be one Idempotency-Key of 1 to %d printable ASCII characters", maxKey)))
+		return nil, new(problem(http.StatusBadRequest, "KEY_INVALID",
+			fmt.Sprintf("there must be one Idempotency-Key of 1 to %d printable ASCII characters", maxKey)))
 	}
 	p, err := parseOrder(keys[0], body)
 	if err != nil {
@@ -162,7 +169,7 @@ func readOrder(r *http.Request, body []byte) (*payment, *answer) {
 	return p, nil
 }
 
-// printable says whether s consists of 1 to max characters from space to tilde.
+// printable reports whether s consists of 1 to max characters from space to tilde.
 func printable(s string, max int) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -10,7 +10,7 @@ import (
 // complete.
 const maxListed = 100
 
-// Summary is what a ledger amounts to. It is compared with the database of the client under proof.
+// Summary adds up a ledger. It is compared with the database of the client under test.
 type Summary struct {
 	// Records counts all lines.
 	Records int `json:"records"`
@@ -43,7 +43,7 @@ func Summarise(records []Record) Summary {
 	return t.summary()
 }
 
-// tally is a Summary in the making. It is not safe for concurrent use.
+// tally is a Summary under construction. It is not safe for concurrent use.
 type tally struct {
 	records, executed, refused, accepted int
 

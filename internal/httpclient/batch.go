@@ -16,7 +16,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// line is a line of the answer to a batch.
+// line is one line of the answer to a batch.
 type line struct {
 	Line        int      `json:"line"`
 	Status      int      `json:"status"`
@@ -24,11 +24,15 @@ type line struct {
 	Problem     *problem `json:"problem"`
 }
 
-// EnqueueBatch takes many, each for itself, with one result for each in their order. Lines that no answer is known of, or that may be taken later,
-// are sent again; an error means that no answer came of some of them.
+// EnqueueBatch enqueues many instructions independently, and returns one result for each, in their
+// order. Lines whose result is not known, or that may be accepted later, are sent again. An error
+// means that some of them got no answer.
 func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	if len(all) > batchItemMax {
-		return nil, fmt.Errorf("a batch of %d: %w", len(all), &outbox.Fault{SQLState: outbox.StateTooLarge, Message: fmt.Sprintf("a batch holds more than %d items", batchItemMax), Hint: "Send it in parts."})
+		return nil, fmt.Errorf("a batch of %d: %w", len(all), &outbox.Fault{
+			SQLState: outbox.StateTooLarge, Message: fmt.Sprintf("a batch holds more than %d items", batchItemMax),
+			Hint: "Send it in parts.",
+		})
 	}
 	results := make([]outbox.ReceiptOrFault, len(all))
 	var open []int
@@ -61,7 +65,7 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]o
 			if said[at] == lineTaken || said[at] == lineRefused && !doubtful[n] {
 				continue
 			}
-			if said[at] == lineRefused { // an attempt before may have enqueued it all the same
+			if said[at] == lineRefused { // an earlier attempt may have enqueued it nevertheless
 				err = inDoubt(true, results[n].Fault)
 			}
 			doubtful[n] = doubtful[n] || said[at] == lineUnknown
@@ -76,19 +80,21 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]o
 	return results, nil
 }
 
-// lineSaid is what an answer to a batch says of one line.
+// lineSaid is what an answer to a batch states about one line.
 type lineSaid int
 
 const (
-	lineUnknown lineSaid = iota // nothing, or that it may be stored
-	lineNone                    // that it was not stored, and may be later
-	lineRefused                 // that it is refused
+	lineUnknown lineSaid = iota // nothing, or that the line may be stored
+	lineNone                    // the line was not stored, and may be later
+	lineRefused                 // the line is refused
 	lineTaken
 )
 
-// sendBatch sends the lines that are open. It reports what is said of each, and whether the
-// answer is for good.
-func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, results []outbox.ReceiptOrFault) (all []lineSaid, done bool, err error) {
+// sendBatch sends the open lines. It returns what the answer states about each, and whether the
+// answer is final.
+func (h *HTTP) sendBatch(
+	ctx context.Context, texts [][]byte, open []int, results []outbox.ReceiptOrFault,
+) (all []lineSaid, done bool, err error) {
 	all = make([]lineSaid, len(open))
 	var body bytes.Buffer
 	for _, n := range open {
@@ -98,13 +104,14 @@ func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, result
 	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+time.Duration(len(open))*20*time.Millisecond)
 	defer cancel()
 	err = fmt.Errorf("%w: the answer was cut", outbox.ErrCommitUnknown)
-	response, sendErr := h.send(trying, http.MethodPost, "/v1/instructions/batch", http.Header{"Content-Type": {"application/x-ndjson"}}, &body)
+	response, sendErr := h.send(trying, http.MethodPost, "/v1/instructions/batch",
+		http.Header{"Content-Type": {"application/x-ndjson"}}, &body)
 	if sendErr != nil {
 		return all, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", outbox.ErrCommitUnknown, sendErr)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // what is no problem has the status alone
+		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // without a problem the status counts
 		done, err = refusal(response, text)
 		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			for at := range all {

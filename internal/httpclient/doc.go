@@ -1,6 +1,6 @@
-// Package httpclient calls the HTTP API of Railhead: it enqueues payment instructions and asks what became of them. It
-// repeats a call with the same key after no answer, 429 and 5xx. Package railhead at the root of the module shows it to
-// callers.
+// Package httpclient calls the HTTP API of Railhead: it enqueues payment instructions and reads
+// what became of them. It repeats a call with the same key after no answer, 429 and 5xx. Package
+// railhead, at the root of the module, exports it to callers.
 package httpclient
 
 import (
@@ -10,7 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Client is what HTTP and ingest.Ingest have in common, and what railhead.Outbox is in the types of payment.
+// Client is the common interface of HTTP and ingest.Ingest, and that of railhead.Outbox in the
+// types of payment.
 type Client interface {
 	Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error)
 	EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error)

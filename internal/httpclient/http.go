@@ -19,41 +19,40 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Config says how to reach the API. What is zero has the default that the field names.
+// Config configures a client. A zero field has the default that its comment names.
 type Config struct {
-	// BaseURL is where the API is, such as https://payments.example.
+	// BaseURL is the address of the API, such as https://payments.example.
 	BaseURL string
-	// Token gives the token in force.
+	// Token returns the token in force.
 	Token func(ctx context.Context) (string, error)
-	// ParticipantID is whose instructions Status and Await look for.
+	// ParticipantID is the participant whose instructions Status and Await search.
 	ParticipantID string
-	// Transport makes one call. It follows no redirect: a token goes to the host that was
-	// named. http.DefaultTransport.
+	// Transport makes one call; http.DefaultTransport. No redirect is followed: the token is sent
+	// only to the configured host.
 	Transport http.RoundTripper
-	// Attempts is how often a call is made at most; 6.
+	// Attempts bounds the attempts of a call; 6.
 	Attempts int
-	// Backoff is the wait before the first repetition, which doubles up to 10 s; 250 ms.
+	// Backoff is the wait before the first repetition; it doubles up to 10 s; 250 ms.
 	Backoff time.Duration
-	// Timeout is the longest that one attempt may take, in addition to what it is to wait
-	// for; 15 s.
+	// Timeout bounds one attempt, in addition to the time that it waits for an outcome; 15 s.
 	Timeout time.Duration
 }
 
 const (
 	backoffMax   = 10 * time.Second
 	waitMax      = 25 * time.Second // for an outcome, in one call
-	answerMax    = 4 << 20          // bytes, of an answer that is no batch
+	answerMax    = 4 << 20          // bytes, of an answer to anything but a batch
 	batchItemMax = 10_000
 )
 
-// HTTP is a client of the HTTP API. It repeats a call by itself, with the same key, after
-// no answer, 429 and 5xx.
+// HTTP is a client of the HTTP API. It repeats a call with the same key after no answer, 429 and
+// 5xx.
 type HTTP struct {
 	config Config
 	client *http.Client
 }
 
-// NewHTTP makes a client. It connects with the first call.
+// NewHTTP returns a client. It connects at the first call.
 func NewHTTP(config Config) (*HTTP, error) {
 	base, err := url.Parse(config.BaseURL)
 	switch {
@@ -91,7 +90,8 @@ type instruction struct {
 
 func bodyOf(in payment.Instruction) instruction {
 	body := instruction{
-		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, RailType: in.RailType, Payload: in.Payload, Priority: in.Priority.Number(),
+		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, RailType: in.RailType, Payload: in.Payload,
+		Priority: in.Priority.Number(),
 		SendOnce: in.SendOnce,
 	}
 	if !in.NotBefore.IsZero() {
@@ -103,7 +103,7 @@ func bodyOf(in payment.Instruction) instruction {
 	return body
 }
 
-// shown is an instruction of an answer.
+// shown is an instruction in an answer.
 type shown struct {
 	OutboxID string `json:"outbox_id"`
 	payment.Status
@@ -113,7 +113,8 @@ type shown struct {
 
 func (s shown) receipt() (payment.Receipt, error) {
 	id, err := payment.ParseID(s.OutboxID)
-	return payment.Receipt{OutboxID: id, SequenceID: s.SequenceID, CreatedAt: s.CreatedAt, State: s.State, Replayed: s.Replayed, Differs: s.Differs}, err
+	return payment.Receipt{OutboxID: id, SequenceID: s.SequenceID, CreatedAt: s.CreatedAt, State: s.State,
+		Replayed: s.Replayed, Differs: s.Differs}, err
 }
 
 func (s shown) status() (payment.Status, error) {
@@ -122,7 +123,7 @@ func (s shown) status() (payment.Status, error) {
 	return s.Status, err
 }
 
-// problem is an error of an answer.
+// problem is an error in an answer.
 type problem struct {
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
@@ -133,9 +134,10 @@ type problem struct {
 	Commit string `json:"commit"`
 }
 
-// errOf is the error that ingest.Ingest has for the same refusal.
+// errOf returns the error that ingest.Ingest has for the same refusal.
 func (p problem) errOf(status int) error {
-	fault := &outbox.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field, Rule: p.Rule}
+	fault := &outbox.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field,
+		Rule: p.Rule}
 	switch {
 	case p.Code != "":
 		return fault
@@ -155,8 +157,8 @@ func (p problem) errOf(status int) error {
 	return fault
 }
 
-// Enqueue takes one instruction, and returns once it is durable. The trace of ctx does not go along; traceparent and tracestate of
-// the instruction's headers do.
+// Enqueue enqueues one instruction, and returns once it is durable. It does not send the trace of
+// ctx, but traceparent and tracestate of the instruction's headers.
 func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
 	body, err := json.Marshal(bodyOf(in))
 	if err != nil {
@@ -174,18 +176,21 @@ func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Rec
 	}
 	receipt, err := answer.receipt()
 	if err != nil {
-		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w: the answer can't be read", in.InstructionID, outbox.ErrCommitUnknown)
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w: the answer can't be read", in.InstructionID,
+			outbox.ErrCommitUnknown)
 	}
 	return receipt, nil
 }
 
 func notJSON() error {
-	return &outbox.Fault{SQLState: outbox.StateInvalid, Message: "payload: it is not JSON", Field: "payload", Rule: "OBJECT"}
+	return &outbox.Fault{SQLState: outbox.StateInvalid, Message: "payload: it is not JSON", Field: "payload",
+		Rule: "OBJECT"}
 }
 
-// Status says what became of an instruction of Config.ParticipantID that was enqueued over HTTP.
+// Status returns what became of an instruction of Config.ParticipantID that was enqueued over HTTP.
 func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, error) {
-	query := url.Values{"participant_id": {h.config.ParticipantID}, "instruction_id": {key.InstructionID}, "idempotency_key": {key.IdempotencyKey}}
+	query := url.Values{"participant_id": {h.config.ParticipantID}, "instruction_id": {key.InstructionID},
+		"idempotency_key": {key.IdempotencyKey}}
 	var page struct {
 		Items []shown `json:"items"`
 	}
@@ -194,19 +199,21 @@ func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, err
 	case err != nil:
 		return payment.Status{}, fmt.Errorf("status of instruction %q: %w", key.InstructionID, err)
 	case len(page.Items) == 0:
-		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, outbox.ErrNotFound)
+		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey,
+			outbox.ErrNotFound)
 	default:
 		return page.Items[0].status()
 	}
 }
 
-// Await waits until an instruction rests: it asks by calls that wait for the outcome.
+// Await waits until an instruction rests, by calls that wait for the outcome.
 func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, error) {
 	last, err := h.Status(ctx, key)
 	for err == nil && !last.Rests() {
 		var answer shown
 		headers := http.Header{"Prefer": {fmt.Sprintf("wait=%d", int(waitMax.Seconds()))}}
-		if err = h.call(ctx, http.MethodGet, "/v1/instructions/"+last.OutboxID.String(), headers, nil, waitMax, &answer); err != nil {
+		if err = h.call(ctx, http.MethodGet, "/v1/instructions/"+last.OutboxID.String(), headers, nil, waitMax,
+			&answer); err != nil {
 			break
 		}
 		var next payment.Status
@@ -220,10 +227,12 @@ func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, erro
 	return last, err
 }
 
-// call makes a call until it is answered for good, and reads the answer.
-func (h *HTTP) call(ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any) error {
+// call repeats a call until its answer is final, and decodes the answer.
+func (h *HTTP) call(
+	ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any,
+) error {
 	var last error
-	doubt := false // some attempt may have done it
+	doubt := false // some attempt may have succeeded
 	for attempt := range h.config.Attempts {
 		if attempt > 0 {
 			if err := h.pause(ctx, attempt, last); err != nil {
@@ -243,16 +252,17 @@ func (h *HTTP) call(ctx context.Context, method, path string, headers http.Heade
 	return inDoubt(doubt, last)
 }
 
-// inDoubt is how a call ends by an error: what one attempt did not do, another may have done that was
-// not answered. The last word is said, and is no error to be branched on then.
+// inDoubt returns the error of a call of which an unanswered attempt may have succeeded:
+// ErrCommitUnknown. The last error is then only text, so that callers do not branch on it.
 func inDoubt(doubt bool, last error) error {
 	if !doubt || errors.Is(last, outbox.ErrCommitUnknown) {
 		return last
 	}
-	return fmt.Errorf("%w: an attempt was not answered; the last one says: %v", outbox.ErrCommitUnknown, last) //nolint:errorlint // on purpose
+	//nolint:errorlint // on purpose
+	return fmt.Errorf("%w: an attempt was not answered; the last one returned: %v", outbox.ErrCommitUnknown, last)
 }
 
-// later is an error that may be over after a while.
+// later is an error that may disappear after a while.
 type later struct {
 	error
 	after time.Duration
@@ -260,8 +270,10 @@ type later struct {
 
 func (l later) Unwrap() error { return l.error }
 
-// once makes one attempt. It reports whether the answer is for good.
-func (h *HTTP) once(ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any) (bool, error) {
+// once makes one attempt. It reports whether the answer is final.
+func (h *HTTP) once(
+	ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any,
+) (bool, error) {
 	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+patience)
 	defer cancel()
 	response, err := h.send(trying, method, path, headers, bytes.NewReader(body))
@@ -286,7 +298,7 @@ func (h *HTTP) once(ctx context.Context, method, path string, headers http.Heade
 
 func refusal(response *http.Response, text []byte) (bool, error) {
 	var said problem
-	json.Unmarshal(text, &said) //nolint:errcheck // what is no problem has the status alone
+	json.Unmarshal(text, &said) //nolint:errcheck // without a problem the status counts
 	err := said.errOf(response.StatusCode)
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode < 500 {
 		return true, err
@@ -295,7 +307,9 @@ func refusal(response *http.Response, text []byte) (bool, error) {
 	return false, later{err, time.Duration(min(max(seconds, 0), 3600)) * time.Second}
 }
 
-func (h *HTTP) send(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
+func (h *HTTP) send(
+	ctx context.Context, method, path string, headers http.Header, body io.Reader,
+) (*http.Response, error) {
 	token, err := h.config.Token(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("getting the token: %w", err)
@@ -311,7 +325,7 @@ func (h *HTTP) send(ctx context.Context, method, path string, headers http.Heade
 	return h.client.Do(request)
 }
 
-// pause waits for what the API asks for, or longer each time, up to half of it by chance.
+// pause waits for the time that the API asks for, or for the backoff, less a jitter of up to half.
 func (h *HTTP) pause(ctx context.Context, repetition int, last error) error {
 	wait := h.config.Backoff << min(repetition-1, 16)
 	if asked, ok := errors.AsType[later](last); ok {

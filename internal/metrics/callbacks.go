@@ -7,33 +7,34 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Callbacks counts what rails report. It is a callback.Observer.
+// Callbacks counts the callbacks of rails. It is a callback.Observer.
 type Callbacks struct {
 	set   *Set
 	rails *perRail[map[string]prometheus.Counter]
 }
 
-// Callbacks makes the metrics of the receiver for these rails.
+// Callbacks returns the metrics of the receiver for these rails.
 func (s *Set) Callbacks(railTypes []string) *Callbacks {
 	words := []string{callback.Unsigned, callback.Unreadable, callback.NoNews, callback.NotOurs, callback.Failed}
 	for _, verdict := range payment.Verdicts() {
 		words = append(words, string(verdict))
 	}
 	all := s.counters("railhead_callbacks_total", "Callbacks of rails, by what was made of them.", "rail", "result")
-	c := &Callbacks{set: s, rails: newPerRail(func(rail string) map[string]prometheus.Counter { return byWord(all, rail, words) })}
+	c := &Callbacks{set: s, rails: newPerRail(func(rail string) map[string]prometheus.Counter {
+		return byWord(all, rail, words)
+	})}
 	for _, rail := range railTypes {
 		c.rails.of(rail)
 	}
 	return c
 }
 
-// Received implements callback.Observer, as does what follows.
+// Received implements callback.Observer, as do the methods that follow.
 func (c *Callbacks) Received(railType, what string) {
 	count(c.rails.of(railType), what, callback.Unreadable)
 }
 
-// Recorded counts the rows that the evidence made. One that is sent again is the
-// ledger's own row.
+// Recorded counts the rows that the evidence made. A repeated callback is the ledger's own row.
 func (c *Callbacks) Recorded(outcome payment.Outcome, verdict payment.Verdict) {
 	if verdict == payment.VerdictIn {
 		c.set.appended(outcome)

@@ -20,7 +20,7 @@ type Source interface {
 	Gauges(ctx context.Context, query reader.GaugeQuery) (reader.Gauges, error)
 }
 
-// DatabaseConfig says how the database is read.
+// DatabaseConfig configures the readings of the database.
 type DatabaseConfig struct {
 	Every     time.Duration // between readings, at least 10 ms; 0 is 5 s
 	Timeout   time.Duration // of one reading; 0 is 5 s
@@ -28,7 +28,7 @@ type DatabaseConfig struct {
 	Query     reader.GaugeQuery
 }
 
-// Database keeps what the last reading of the database said. Run reads.
+// Database caches the last reading of the database. Run reads.
 type Database struct {
 	config DatabaseConfig
 	source Source
@@ -36,7 +36,7 @@ type Database struct {
 	begun  time.Time
 
 	mu      sync.Mutex
-	last    *reader.Gauges // nil: none has worked yet
+	last    *reader.Gauges // nil: no reading has succeeded yet
 	readAt  time.Time
 	up      bool
 	holders map[holder]time.Time // first seen
@@ -44,7 +44,7 @@ type Database struct {
 
 type holder struct{ holder, xid string }
 
-// Database makes the metrics that come from the database.
+// Database returns the metrics of the database.
 func (s *Set) Database(config DatabaseConfig, source Source, log *slog.Logger) (*Database, error) {
 	if config.Every == 0 {
 		config.Every = 5 * time.Second
@@ -77,7 +77,7 @@ func (d *Database) Run(ctx context.Context) {
 	}
 }
 
-// read keeps what it learns. A reading that fails changes nothing but up.
+// read caches one reading. A failed reading changes only up.
 func (d *Database) read(ctx context.Context) {
 	one, cancel := context.WithTimeout(ctx, d.config.Timeout)
 	defer cancel()
@@ -98,8 +98,8 @@ func (d *Database) read(ctx context.Context) {
 	d.follow(g.Holders, d.readAt)
 }
 
-// follow remembers since when each holder of old rows has been there: the server
-// tells a plain role whose snapshot is how old, but not since when.
+// follow records since when each holder of old rows has existed: the server shows a plain role the
+// age of a snapshot in transactions, but not in time.
 func (d *Database) follow(now []reader.Holder, at time.Time) {
 	seen := make(map[holder]time.Time, len(now))
 	for _, each := range now {
@@ -113,7 +113,7 @@ func (d *Database) follow(now []reader.Holder, at time.Time) {
 	d.holders = seen
 }
 
-// oldestHolder is how long vacuum has been held back.
+// oldestHolder returns how long vacuum has been held back.
 func (d *Database) oldestHolder() time.Duration {
 	var oldest time.Duration
 	for _, since := range d.holders {
@@ -132,34 +132,40 @@ var (
 	railLetters  = desc("railhead_dead_letters_open", "Open dead letters by rail.", "rail", "reason")
 	conflicts    = desc("railhead_conflicts_open", "Open contradictions between the record and a rail.")
 	paused       = desc("railhead_rail_paused", "Whether the rail is paused, and by whom.", "rail", "by")
-	closedGates  = desc("railhead_enqueue_closed", "Gates that are closed: new instructions of so many rails, participants or of everything are refused.", "scope")
-	components   = desc("railhead_components", "Running components by the age of their heartbeat.", "kind", "status")
-	heartbeat    = desc("railhead_component_heartbeat_age_seconds", "Age of the youngest heartbeat of a running component.", "kind")
+	closedGates  = desc("railhead_enqueue_closed",
+		"Gates that are closed: new instructions of so many rails, participants or of everything are refused.", "scope")
+	components = desc("railhead_components", "Running components by the age of their heartbeat.", "kind", "status")
+	heartbeat  = desc("railhead_component_heartbeat_age_seconds",
+		"Age of the youngest heartbeat of a running component.", "kind")
 	deadTuples   = desc("railhead_pending_dead_tuples", "Dead rows of pending that vacuum has not removed.")
 	oldestHolder = desc("railhead_oldest_transaction_age_seconds", "How long vacuum has been held back.")
 	monthsAhead  = desc("railhead_partition_months_ahead", "Months after this one that have a partition.")
 	defaultRows  = desc("railhead_partition_default_rows", "Estimate of the rows in the archive's DEFAULT partition.")
 	size         = desc("railhead_database_size_bytes", "Size of the database.")
-	sizeLimit    = desc("railhead_database_size_limit_bytes", "Size that the disk can hold, as configured; 0 if it is not.")
-	expiring     = desc("railhead_expiring_soon", "Instructions that have been in pending for half a minute and expire within 15 minutes.")
-	suspended    = desc("railhead_suspension_open", "Whether a suspension is open.")
-	eventsHeld   = desc("railhead_events_held_seconds", "Age of the oldest row that callers are not told of yet, because an older transaction is under way.")
-	clockOffset  = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
-	up           = desc("railhead_database_up", "Whether the last reading of the database worked.")
-	statsAge     = desc("railhead_database_stats_age_seconds", "Time since the last reading of the database that worked.")
+	sizeLimit    = desc("railhead_database_size_limit_bytes",
+		"Size that the disk can hold, as configured; 0 if it is not.")
+	expiring = desc("railhead_expiring_soon",
+		"Instructions that have been in pending for half a minute and expire within 15 minutes.")
+	suspended  = desc("railhead_suspension_open", "Whether a suspension is open.")
+	eventsHeld = desc("railhead_events_held_seconds",
+		"Age of the oldest row that callers are not told of yet, because an older transaction is under way.")
+	clockOffset = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
+	up          = desc("railhead_database_up", "Whether the last reading of the database worked.")
+	statsAge    = desc("railhead_database_stats_age_seconds", "Time since the last reading of the database that worked.")
 )
 
 // Describe implements prometheus.Collector.
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
-		depth, railRelayers, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, closedGates, components, heartbeat, deadTuples,
+		depth, railRelayers, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, closedGates, components,
+		heartbeat, deadTuples,
 		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, eventsHeld, clockOffset, up, statsAge,
 	} {
 		ch <- each
 	}
 }
 
-// Collect implements prometheus.Collector. It takes what was read last.
+// Collect implements prometheus.Collector with the last reading.
 func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	d.mu.Lock()
 	g, readAt, isUp, held := d.last, d.readAt, d.up, d.oldestHolder()
@@ -203,12 +209,13 @@ func collectRails(ch chan<- prometheus.Metric, all []reader.RailGauges) {
 	}
 }
 
-// boundRails adds up what is beyond the bound of rails.
+// boundRails adds up the rails beyond the bound.
 func boundRails(all []reader.RailGauges) []reader.RailGauges {
 	var bounded []reader.RailGauges
 	var rest *reader.RailGauges
 	for _, rail := range all {
-		if rail.RailType == everyRail || len(bounded) < railsMax && rail.RailType != otherRail && railShape.MatchString(rail.RailType) {
+		if rail.RailType == everyRail || len(bounded) < railsMax && rail.RailType != otherRail &&
+			railShape.MatchString(rail.RailType) {
 			bounded = append(bounded, rail)
 			continue
 		}

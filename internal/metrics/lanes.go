@@ -11,20 +11,21 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// Serving is a relayer that says how it serves its rails.
+// Serving is a relayer that reports the state of its lanes.
 type Serving interface {
 	Lanes() []relayer.LaneState
 	NotifierState() relayer.NotifierState
 }
 
-// Watch exports how a relayer serves its rails, read at each scrape.
+// Watch exports the state of a relayer's lanes, read at each scrape.
 func (s *Set) Watch(serving Serving) { s.registry.MustRegister(lanes{serving}) }
 
 type lanes struct{ serving Serving }
 
 var (
-	inFlight      = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
-	laneLimit     = desc("railhead_rail_concurrency_limit", "The most calls that this process has under way at once.", "rail")
+	inFlight  = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
+	laneLimit = desc("railhead_rail_concurrency_limit", "The most calls that this process has under way at once.",
+		"rail")
 	freeSlots     = desc("railhead_rail_free_slots", "Calls that this process could begin now.", "rail")
 	laneRate      = desc("railhead_rail_rate_limit", "Calls a second that this process may begin now.", "rail")
 	breaker       = desc("railhead_rail_breaker_state", "State of the circuit breaker of this process.", "rail", "state")
@@ -72,7 +73,7 @@ func (l lanes) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// rateLimit is infinite where there is no bound.
+// rateLimit returns infinity if there is no bound.
 func rateLimit(rate float64) float64 {
 	if rate == 0 {
 		return math.Inf(1)
@@ -80,8 +81,7 @@ func rateLimit(rate float64) float64 {
 	return rate
 }
 
-// boundLanes adds up what is beyond the bound of rails: there the worst breaker
-// stands for all.
+// boundLanes adds up the lanes beyond the bound of rails. Their breaker is the worst one.
 func boundLanes(all []relayer.LaneState) []relayer.LaneState {
 	slices.SortFunc(all, func(a, b relayer.LaneState) int { return strings.Compare(a.RailType, b.RailType) })
 	var bounded []relayer.LaneState
@@ -95,7 +95,7 @@ func boundLanes(all []relayer.LaneState) []relayer.LaneState {
 		case rest == nil:
 			rest = &relayer.LaneState{RailType: otherRail, Breaker: rails.BreakerClosed, Rate: lane.Rate}
 		case rest.Rate == 0 || lane.Rate == 0:
-			rest.Rate = 0 // one of them has no bound, and so have all together
+			rest.Rate = 0 // one of them has no bound, so the sum has none
 		default:
 			rest.Rate += lane.Rate
 		}

@@ -1,9 +1,9 @@
-// Package metrics exports what components do and how the database is, for
-// Prometheus. docs/metrics.md is its catalogue, and a test holds both together.
+// Package metrics exports metrics of the components and the database for Prometheus.
+// docs/metrics.md is its catalogue, and a test compares the two.
 //
-// What a component does is counted where it happens, by counters that are looked
-// up once. What only the database knows is read in the background and kept:
-// answering a scrape never waits for the database.
+// Events of a component are counted where they happen, by counters that are looked up once. The
+// state of the database is read in the background and cached: a scrape never waits for the
+// database.
 package metrics
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Set is all metrics of one process.
+// Set contains all metrics of one process.
 type Set struct {
 	registry *prometheus.Registry
-	// What several components of one process count together.
+	// Counters that several components of one process share.
 	rows          map[payment.State]prometheus.Counter
 	commitUnknown prometheus.Counter
 }
 
-// New makes the metrics of a process that runs these components: relayer, reaper,
-// callbacks, api or events.
+// New returns the metrics of a process that runs these components: relayer, reaper, callbacks, api
+// or events.
 func New(version string, components ...string) *Set {
 	s := &Set{registry: prometheus.NewRegistry(), rows: make(map[payment.State]prometheus.Counter)}
 	s.registry.MustRegister(
@@ -54,7 +54,7 @@ const (
 	scrapeTimeout = 5 * time.Second
 )
 
-// Handler answers scrapes, in OpenMetrics where it is asked for.
+// Handler serves scrapes, in OpenMetrics on request.
 func (s *Set) Handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
 		Registry: nil, EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError,
@@ -62,7 +62,7 @@ func (s *Set) Handler(log *slog.Logger) http.Handler {
 	})
 }
 
-// errorLog passes what a scrape complains of to the log.
+// errorLog passes the errors of scrapes to the log.
 type errorLog struct{ log *slog.Logger }
 
 func (l errorLog) Println(all ...any) {
@@ -105,7 +105,8 @@ func (s *Set) histograms(name, help string, buckets []float64, labels ...string)
 	return h
 }
 
-// histogramOpts has classic buckets for those who ask for them, and native ones.
+// histogramOpts returns options with classic buckets, for scrapers that ask for them, and native
+// ones.
 func histogramOpts(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,

@@ -7,20 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// railsMax bounds the values of the label rail; all others together are otherRail.
+// railsMax bounds the values of the label rail. All other rails share otherRail.
 const (
 	railsMax  = 100
 	otherRail = "other"
 )
 
-// everyRail is the row of payment_rails that pauses everything.
+// everyRail is the row of payment_rails that pauses all rails.
 const everyRail = "*"
 
-// railShape is what the schema allows as rail_type.
+// railShape is the form that the schema allows for rail_type.
 var railShape = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 
-// perRail keeps something for each rail, made when the rail is first heard of.
-// Looking it up takes no lock.
+// perRail holds a value for each rail, made at the first use of the rail. A look-up takes no lock.
 type perRail[T any] struct {
 	make func(rail string) T
 	mu   sync.Mutex
@@ -33,7 +32,7 @@ func newPerRail[T any](make func(rail string) T) *perRail[T] {
 	return p
 }
 
-// of gives what belongs to a rail, or what all rails beyond the bound share.
+// of returns the value of a rail, or the one that all rails beyond the bound share.
 func (p *perRail[T]) of(rail string) T {
 	if one, ok := (*p.all.Load())[rail]; ok {
 		return one

@@ -9,7 +9,7 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// Reaper counts what a reaper does. It is a reaper.Observer.
+// Reaper counts the results of a reaper. It is a reaper.Observer.
 type Reaper struct {
 	set        *Set
 	requeues   prometheus.Counter
@@ -19,34 +19,36 @@ type Reaper struct {
 	repairs    map[string]prometheus.Counter
 }
 
-// What became of the open claim of a lost worker.
+// Results of the open claim of a lost worker.
 const (
 	requeued   = "requeued" // to be sent again
 	inquired   = "inquired" // to be asked about
 	parked     = "parked"
-	dispatched = "dispatched" // by late proof
-	outrun     = "superseded" // answered by another process meanwhile
+	dispatched = "dispatched" // by late evidence
+	superseded = "superseded" // answered by another process meanwhile
 )
 
-// Reaper makes the metrics of a reaper.
+// Reaper returns the metrics of a reaper.
 func (s *Set) Reaper() *Reaper {
 	cycles := s.counters("railhead_reaper_cycles_total", "Turns of the reaper.", "result")
 	r := &Reaper{
 		set:      s,
 		requeues: s.counter("reaper_requeues_total", "Open claims of lost workers that went back to pending."),
 		ok:       cycles.WithLabelValues("ok"), failed: cycles.WithLabelValues("failed"),
-		cycles:  s.histogram("railhead_reaper_cycle_duration_seconds", "Time of one turn of the reaper that worked.", turnBuckets),
+		cycles: s.histogram("railhead_reaper_cycle_duration_seconds", "Time of one turn of the reaper that worked.",
+			turnBuckets),
 		expired: s.counter("railhead_reaper_expired_total", "Instructions ended because they had expired."),
 		repairs: make(map[string]prometheus.Counter),
 	}
-	repairs := s.counters("railhead_reaper_repairs_total", "Open claims of lost workers, by what became of them.", "result")
-	for _, result := range []string{requeued, inquired, parked, dispatched, outrun} {
+	repairs := s.counters("railhead_reaper_repairs_total", "Open claims of lost workers, by what became of them.",
+		"result")
+	for _, result := range []string{requeued, inquired, parked, dispatched, superseded} {
 		r.repairs[result] = repairs.WithLabelValues(result)
 	}
 	return r
 }
 
-// Repaired implements reaper.Observer, as do all that follow.
+// Repaired implements reaper.Observer, as do the methods that follow.
 func (r *Reaper) Repaired(outcome payment.Outcome) {
 	r.set.appended(outcome)
 	switch {
@@ -68,22 +70,22 @@ func (r *Reaper) NotNeeded(outcome payment.Outcome, verdict payment.Verdict) {
 		r.repairs[dispatched].Inc()
 		return
 	}
-	r.repairs[outrun].Inc()
+	r.repairs[superseded].Inc()
 }
 
-// Expired counts what was ended.
+// Expired counts expired instructions.
 func (r *Reaper) Expired(n int) {
 	r.expired.Add(float64(n))
 	r.set.rows[payment.Failed].Add(float64(n))
 }
 
-// Turn counts a turn that worked.
+// Turn counts a successful turn.
 func (r *Reaper) Turn(_ reaper.Result, d time.Duration) {
 	r.ok.Inc()
 	r.cycles.Observe(d.Seconds())
 }
 
-// TurnFailed counts one that did not.
+// TurnFailed counts a failed turn.
 func (r *Reaper) TurnFailed() { r.failed.Inc() }
 
 // CommitUnknown counts a commit whose answer was lost.

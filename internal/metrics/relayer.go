@@ -12,11 +12,11 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// Relayer counts what a relayer does. It is a relayer.Observer.
+// Relayer counts the work of a relayer. It is a relayer.Observer.
 type Relayer struct {
 	set                  *Set
 	notifications, polls prometheus.Counter
-	heard, missed        prometheus.Counter
+	received, missed     prometheus.Counter
 	claims               prometheus.Counter
 	claimSize            prometheus.Histogram
 	recordSize           prometheus.Histogram
@@ -25,7 +25,7 @@ type Relayer struct {
 	rails                *perRail[relayerRail]
 }
 
-// relayerRail is what is counted of one rail.
+// relayerRail contains the metrics of one rail.
 type relayerRail struct {
 	latency   prometheus.ExemplarObserver
 	sends     map[payment.Result]prometheus.Counter
@@ -34,30 +34,36 @@ type relayerRail struct {
 	late      map[payment.Verdict]prometheus.Counter
 }
 
-// Relayer makes the metrics of a relayer.
+// Relayer returns the metrics of a relayer.
 func (s *Set) Relayer() *Relayer {
-	tests := s.counters("railhead_notifier_tests_total", "Tests in which the relayer notified its own notifier.", "result")
+	tests := s.counters("railhead_notifier_tests_total", "Tests of LISTEN by a notification from the relayer to itself.",
+		"result")
 	r := &Relayer{
 		set:           s,
-		notifications: s.counter("notify_wakeups_total", "Wake-ups of the relayer by a notifier (NOTIFY)."),
+		notifications: s.counter("notify_wakeups_total", "Wake-ups of the relayer by a notification (NOTIFY)."),
 		polls:         s.counter("railhead_poll_wakeups_total", "Wake-ups of the relayer by its poll."),
-		heard:         tests.WithLabelValues("heard"),
+		received:      tests.WithLabelValues("heard"),
 		missed:        tests.WithLabelValues("missed"),
 		claims:        s.counter("claim_batches_total", "Committed claims that took at least one instruction."),
 		claimSize:     s.histogram("railhead_claim_batch_size", "Instructions that one claim took.", batchBuckets),
 		recordSize:    s.histogram("railhead_record_batch_size", "Outcomes that one transaction recorded.", batchBuckets),
-		turns:         s.histogram("railhead_turn_duration_seconds", "Time of one committed turn, record and claim together.", turnBuckets),
-		failures:      make(map[relayer.Failure]prometheus.Counter),
+		turns: s.histogram("railhead_turn_duration_seconds", "Time of one committed turn, record and claim together.",
+			turnBuckets),
+		failures: make(map[relayer.Failure]prometheus.Counter),
 	}
-	failures := s.counters("railhead_turn_failures_total", "Turns that did not work.", "kind")
+	failures := s.counters("railhead_turn_failures_total", "Failed turns.", "kind")
 	for _, kind := range relayer.Failures() {
 		r.failures[kind] = failures.WithLabelValues(string(kind))
 	}
-	latency := s.histograms("dispatch_latency_ms", "Milliseconds from the commit of a claim to the end of its send.", latencyBuckets, "rail")
-	sends := s.counters("railhead_rail_sends_total", "Claims that were to send, by what came of it.", "rail", "result")
-	inquiries := s.counters("railhead_rail_inquiries_total", "Claims that asked the rail, by what it said.", "rail", "result")
-	unmapped := s.counters("railhead_rail_unmapped_codes_total", "Answers with a code that the table does not class.", "rail", "table")
-	late := s.counters("railhead_late_outcomes_total", "Outcomes that lost the fence, or say executed of what the rail has refused in some answer, by what the ledger did with them.", "rail", "verdict")
+	latency := s.histograms("dispatch_latency_ms", "Milliseconds from the commit of a claim to the end of its send.",
+		latencyBuckets, "rail")
+	sends := s.counters("railhead_rail_sends_total", "Claims that were to send, by result.", "rail", "result")
+	inquiries := s.counters("railhead_rail_inquiries_total", "Claims that asked the rail, by result.", "rail", "result")
+	unmapped := s.counters("railhead_rail_unmapped_codes_total", "Answers with a code that is not in the table.", "rail",
+		"table")
+	late := s.counters("railhead_late_outcomes_total",
+		"Outcomes that lost the fence, or report as executed what the rail has refused in some answer, by verdict.",
+		"rail", "verdict")
 	r.rails = newPerRail(func(rail string) relayerRail {
 		one := relayerRail{
 			latency:   latency.WithLabelValues(rail).(prometheus.ExemplarObserver),
@@ -72,13 +78,13 @@ func (s *Set) Relayer() *Relayer {
 }
 
 const (
-	// stopped is the result of sends that a check of our own stopped.
+	// stopped is the result of sends that one of our own checks stopped.
 	stopped payment.Result = "STOPPED"
-	// otherTable is any code table that is not built in.
+	// otherTable stands for every code table that is not built in.
 	otherTable = "other"
 )
 
-// byWord makes a counter for each word of a closed list.
+// byWord returns a counter for each word of a closed list.
 func byWord[W ~string](vec *prometheus.CounterVec, rail string, words []W) map[W]prometheus.Counter {
 	all := make(map[W]prometheus.Counter, len(words))
 	for _, word := range words {
@@ -87,7 +93,7 @@ func byWord[W ~string](vec *prometheus.CounterVec, rail string, words []W) map[W
 	return all
 }
 
-// count adds one for the word, or for the one that stands for all others.
+// count adds one for the word, or for the word that stands for all others.
 func count[W ~string](all map[W]prometheus.Counter, word, other W) {
 	c, ok := all[word]
 	if !ok {
@@ -96,7 +102,7 @@ func count[W ~string](all map[W]prometheus.Counter, word, other W) {
 	c.Inc()
 }
 
-// Notifier implements relayer.Observer, as do all that follow.
+// Notified implements relayer.Observer, as do the methods that follow.
 func (r *Relayer) Notified() { r.notifications.Inc() }
 
 // Poll counts a wake-up by the poll.
@@ -108,7 +114,7 @@ func (r *Relayer) NotifierTested(lost bool) {
 		r.missed.Inc()
 		return
 	}
-	r.heard.Inc()
+	r.received.Inc()
 }
 
 // Claimed counts the claim rows of one claim.
@@ -133,7 +139,7 @@ func (r *Relayer) Turn(outcomes int, d time.Duration) {
 	}
 }
 
-// TurnFailed counts a turn that did not work.
+// TurnFailed counts a failed turn.
 func (r *Relayer) TurnFailed(kind relayer.Failure) { r.failures[kind].Inc() }
 
 // CommitUnknown counts a commit whose answer was lost.
@@ -148,7 +154,7 @@ func (r *Relayer) Late(outcome payment.Outcome, verdict payment.Verdict) {
 	r.set.weighed(outcome, verdict)
 }
 
-// Called counts what came of a claim.
+// Called counts the result of a claim.
 func (r *Relayer) Called(call relayer.Call) {
 	rail := r.rails.of(call.RailType)
 	if call.UnmappedIn != "" {
@@ -171,6 +177,6 @@ func (r *Relayer) Called(call relayer.Call) {
 	rail.latency.ObserveWithExemplar(millis, prometheus.Labels{"trace_id": call.TraceID})
 }
 
-// Breaker makes sure that the rail's counters are there from the start; the state
-// itself is read when it is asked for.
+// Breaker creates the rail's counters, so that they exist from the start. The state itself is read
+// at each scrape.
 func (r *Relayer) Breaker(railType string, _ rails.BreakerState) { r.rails.of(railType) }

@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/railhead-pay/railhead/payment"
 
-// appended counts the rows of an outcome that went in at its claim's number.
+// appended counts the rows of an outcome that was recorded at its claim's number.
 func (s *Set) appended(outcome payment.Outcome) {
 	s.rows[outcome.Decision.State].Inc()
 	if outcome.Decision.Park {
@@ -10,12 +10,12 @@ func (s *Set) appended(outcome payment.Outcome) {
 	}
 }
 
-// weighed counts the rows of the slow path, other than those of IN. What was
-// written by an earlier try is that one's, and equal evidence is no row.
+// weighed counts the rows of the slow path, except for verdict IN. A row that an earlier try wrote
+// was counted then, and repeated evidence makes no row.
 func (s *Set) weighed(outcome payment.Outcome, verdict payment.Verdict) {
 	switch verdict {
 	case payment.VerdictSettled:
-		// A repair brings no evidence of its own: its one row is the end.
+		// A repair brings no evidence of its own: its only row is the end of the payment.
 		if outcome.Result == "" {
 			s.rows[payment.Dispatched].Inc()
 			return

@@ -1,9 +1,8 @@
-// Package tracing is how components make OpenTelemetry spans: the names, what a
-// span may say, and how it goes with the caller's trace.
+// Package tracing defines the OpenTelemetry spans of the components: their names, their attributes,
+// and their relation to the caller's trace.
 //
-// A span says ids, counts, states and results. It never says a payload, an
-// amount, an idempotency key, a parameter of a statement, or a text that came
-// from a rail or a database.
+// A span contains ids, counts, states and results. It never contains a payload, an amount, an
+// idempotency key, a parameter of a statement, or a text from a rail or a database.
 package tracing
 
 import (
@@ -34,7 +33,7 @@ const (
 	Callback = "railhead.callback"
 )
 
-// What spans say, in the words of the glossary.
+// The attributes of spans, in the words of the glossary.
 const (
 	OutboxID   = attribute.Key("outbox_id")
 	OutboxIDs  = attribute.Key("outbox_ids") // at most IDsMax
@@ -56,11 +55,11 @@ const (
 // IDsMax bounds the ids that one span lists.
 const IDsMax = 100
 
-// None is the span of who makes none.
+// None is the span of a component without a tracer.
 var None trace.Span = noop.Span{}
 
-// Caller is the span of the caller that enqueued, by the headers of the
-// instruction. It is not valid where they have none, or something that is no trace context.
+// Caller returns the span of the caller that enqueued, from the headers of the instruction. It is
+// not valid if they contain no trace context.
 func Caller(headers []byte) trace.SpanContext {
 	parent, state := payment.TraceContext(headers)
 	if parent == "" {
@@ -70,15 +69,15 @@ func Caller(headers []byte) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Carry returns headers with the trace context of ctx. What the caller set
-// himself, and headers where ctx is of no trace, stay as they are.
+// Carry returns headers with the trace context of ctx. A trace context that the caller set remains,
+// and headers remain as they are if ctx has no trace.
 func Carry(ctx context.Context, headers map[string]string) map[string]string {
 	if _, own := headers["traceparent"]; own || !trace.SpanContextFromContext(ctx).IsValid() {
 		return headers
 	}
 	carried := make(propagation.MapCarrier, len(headers)+2)
 	for name, value := range headers {
-		if name != "tracestate" { // of no trace, and this one may have its own
+		if name != "tracestate" { // it belongs to no trace, and ctx may have its own
 			carried[name] = value
 		}
 	}
@@ -86,8 +85,7 @@ func Carry(ctx context.Context, headers map[string]string) map[string]string {
 	return carried
 }
 
-// Join says how a span goes with the caller's: as its child, or as the root of a
-// trace of its own, with a link.
+// Join relates a span to the caller's: as its child, or as the root of its own trace, with a link.
 func Join(ctx context.Context, caller trace.SpanContext, child bool) (context.Context, trace.SpanStartOption) {
 	switch {
 	case caller.IsValid() && child:
@@ -99,8 +97,8 @@ func Join(ctx context.Context, caller trace.SpanContext, child bool) (context.Co
 	}
 }
 
-// Fail marks a span as failed. What the error says stays in the log: it may
-// quote what a server was given.
+// Fail marks a span as failed. The text of the error is only in the log: it may quote a statement's
+// input.
 func Fail(span trace.Span, err error) {
 	if err == nil || !span.IsRecording() {
 		return
@@ -114,7 +112,7 @@ func Fail(span trace.Span, err error) {
 	}
 }
 
-// IDs lists ids, at most IDsMax of them.
+// IDs returns an attribute with the ids, at most IDsMax of them.
 func IDs[T any](all []T, id func(T) payment.ID) attribute.KeyValue {
 	texts := make([]string, min(len(all), IDsMax))
 	for n := range texts {

@@ -12,10 +12,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// plainNumber is what JSON and YAML read alike.
+// plainNumber matches numbers that JSON and YAML read alike.
 var plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
-// read puts a node into a value of any type that configuration structs use.
+// read decodes a node into a value of any type that configuration structs use.
 func (d *decoder) read(node ast.Node, into reflect.Value, path string, depth int) {
 	if depth > maxDepth {
 		d.refuse(node, path, "is nested deeper than %d levels", maxDepth)
@@ -117,8 +117,7 @@ func (d *decoder) readSlice(node ast.Node, into reflect.Value, path string, dept
 	}
 }
 
-// readAny reads free-form parts, such as the body of a request. Numbers keep
-// their digits.
+// readAny decodes free-form parts, such as the body of a request. Numbers keep their digits.
 func (d *decoder) readAny(node ast.Node, path string, depth int) any {
 	switch n := node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -148,7 +147,8 @@ func (d *decoder) readAny(node ast.Node, path string, depth int) any {
 
 func (d *decoder) readScalar(node ast.Node, into reflect.Value, path string) {
 	text := node.GetToken().Value
-	isNumber := slices.Contains([]ast.NodeType{ast.IntegerType, ast.FloatType}, node.Type()) && plainNumber.MatchString(text)
+	isNumber := slices.Contains([]ast.NodeType{ast.IntegerType, ast.FloatType}, node.Type()) &&
+		plainNumber.MatchString(text)
 	switch into.Kind() {
 	case reflect.String:
 		switch node.(type) {

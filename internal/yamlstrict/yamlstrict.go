@@ -1,7 +1,6 @@
-// Package yamlstrict reads configuration files into structs by their json tags,
-// so that one set of tags serves the files and the database. It refuses unknown
-// and repeated keys, anchors, aliases, merges and tags, guesses no types, and
-// reports every fault at once with its line.
+// Package yamlstrict decodes configuration files into structs by their json tags, so that the same
+// tags serve files and database. It refuses unknown and repeated keys, anchors, aliases, merges and
+// tags, guesses no types, and returns all faults in one error, each with its line.
 package yamlstrict
 
 import (
@@ -22,12 +21,10 @@ const (
 	maxDepth = 32
 )
 
-// Lines gives the line of each dotted path that a file has, such as
-// rails.0.profile.timeouts.connect.
+// Lines contains the line of each dotted path in a file, such as rails.0.profile.timeouts.connect.
 type Lines map[string]int
 
-// Of is the line of a path, or of the longest part of it that the file has;
-// 0: none.
+// Of returns the line of a path, or of the longest part of it that the file has; 0: none.
 func (l Lines) Of(path string) int {
 	for path != "" {
 		if line, ok := l[path]; ok {
@@ -50,9 +47,8 @@ func ReadFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Decode reads the one document of a file into the struct that into points to.
-// Fields that the file leaves out keep their value. The lines are right even
-// where faults are returned.
+// Decode decodes the only document of a file into the struct that into points to. Fields that are
+// not in the file keep their value. The lines are complete even if Decode returns faults.
 func Decode(text []byte, into any) (Lines, error) {
 	d := decoder{lines: Lines{}}
 	if len(text) > MaxFile {
@@ -69,8 +65,8 @@ func Decode(text []byte, into any) (Lines, error) {
 	return d.lines, errors.Join(d.faults...)
 }
 
-// syntaxError keeps line and reason, and drops the excerpt of the file, which
-// could show a secret that was written into it.
+// syntaxError keeps line and reason of a syntax error, and drops the excerpt of the file, which may
+// contain a secret.
 func syntaxError(err error) error {
 	var syntax interface {
 		GetToken() *token.Token
@@ -108,8 +104,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// pairs gives the keys and values of a mapping. Keys are taken by their text,
-// so that 503 is a key like any other.
+// pairs returns the keys and values of a mapping. Keys are taken as text, so 503 is a key like any
+// other.
 func (d *decoder) pairs(node ast.Node, path string) ([]pair, bool) {
 	var values []*ast.MappingValueNode
 	switch n := node.(type) {

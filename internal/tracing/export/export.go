@@ -1,4 +1,4 @@
-// Package export sends spans where the standard OTEL_* variables say.
+// Package export sends spans to the collector that the standard OTEL_* variables name.
 package export
 
 import (
@@ -21,17 +21,19 @@ import (
 	"github.com/railhead-pay/railhead/internal/tracing"
 )
 
-// FlushMax bounds the end: spans that no collector has taken by then are lost.
+// FlushMax bounds the last export: spans that no collector has accepted by then are lost.
 const FlushMax = 5 * time.Second
 
-// Traces makes spans and sends them. The nil *Traces makes none.
+// Traces makes spans and exports them. The nil *Traces makes none.
 type Traces struct{ provider *sdk.TracerProvider }
 
-// Open makes what the environment asks for: nil, unless OTEL_TRACES_EXPORTER is
-// otlp or one of the OTLP endpoints is set, and if OTEL_SDK_DISABLED is true. The
-// SDK reads the rest by itself: sampler, batches, headers, certificates, limits.
-// A collector that can't be reached costs spans and nothing else.
-func Open(ctx context.Context, getenv func(string) string, component, version, workerID string, log *slog.Logger) (*Traces, error) {
+// Open returns the Traces that the environment asks for. It returns nil unless OTEL_TRACES_EXPORTER
+// is otlp or one of the OTLP endpoints is set, and if OTEL_SDK_DISABLED is true. The SDK reads the
+// other variables itself: sampler, batches, headers, certificates, limits. If the collector is
+// unavailable, only spans are lost.
+func Open(
+	ctx context.Context, getenv func(string) string, component, version, workerID string, log *slog.Logger,
+) (*Traces, error) {
 	wanted, err := wants(getenv)
 	if err != nil || !wanted {
 		return nil, err
@@ -40,19 +42,19 @@ func Open(ctx context.Context, getenv func(string) string, component, version, w
 	if err != nil {
 		return nil, err
 	}
-	// What goes wrong in the exporter quotes endpoints, which may hold secrets.
+	// Errors of the exporter quote endpoints, which may contain secrets.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {
 		log.Warn("spans could not be exported; see the collector and OTEL_EXPORTER_OTLP_ENDPOINT")
 	}))
 	return WithProcessor(sdk.NewBatchSpanProcessor(exporter), component, version, workerID), nil
 }
 
-// WithProcessor gives every span to a processor.
+// WithProcessor returns Traces that pass every span to a processor.
 func WithProcessor(processor sdk.SpanProcessor, component, version, workerID string) *Traces {
 	about := resource.NewSchemaless(
 		attribute.String("service.name", "railhead-"+component), attribute.String("service.version", version),
 		attribute.String("service.instance.id", workerID))
-	// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+	// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
 	if merged, err := resource.Merge(about, resource.Environment()); err == nil {
 		about = merged
 	}
@@ -100,7 +102,7 @@ func hide(err error) error {
 	return errors.New("the OTLP exporter can't be made of OTEL_EXPORTER_OTLP_*: check endpoint, headers and certificates")
 }
 
-// Tracer makes the spans of a component; nil where there are none.
+// Tracer returns the tracer of a component, or nil if there are no traces.
 func (t *Traces) Tracer() trace.Tracer {
 	if t == nil {
 		return nil
@@ -108,8 +110,8 @@ func (t *Traces) Tracer() trace.Tracer {
 	return t.provider.Tracer(tracing.Scope)
 }
 
-// Postgres makes a span for every statement inside another span; nil where there
-// are none.
+// Postgres returns a tracer that makes a span for every statement inside another span, or nil if
+// there are no traces.
 func (t *Traces) Postgres() pgx.QueryTracer {
 	if t == nil {
 		return nil
@@ -117,7 +119,7 @@ func (t *Traces) Postgres() pgx.QueryTracer {
 	return newPostgres(t.provider)
 }
 
-// Close sends what is left, for at most FlushMax.
+// Close exports the remaining spans, for at most FlushMax.
 func (t *Traces) Close(ctx context.Context) {
 	if t == nil {
 		return

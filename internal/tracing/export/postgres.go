@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// postgres makes spans of statements by otelpgx: their text, which is constant,
-// never their parameters, and of an error its SQLSTATE alone, because a server
-// quotes what it refuses. Connections are not traced: their errors name logins.
+// postgres makes spans of statements by otelpgx. A span contains the text of the statement, which
+// is constant, and never its parameters; of an error it contains only the SQLSTATE, because a
+// server quotes what it refuses. Connections are not traced: their errors contain logins.
 type postgres struct{ inner *otelpgx.Tracer }
 
 func newPostgres(provider trace.TracerProvider) postgres {
@@ -46,7 +46,7 @@ func (p postgres) TraceBatchEnd(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 	p.inner.TraceBatchEnd(ctx, conn, data)
 }
 
-// stateOnly keeps of an error what says nothing of the content.
+// stateOnly returns the part of an error that contains no content.
 func stateOnly(err error) error {
 	if err == nil {
 		return nil
@@ -54,5 +54,5 @@ func stateOnly(err error) error {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return &pgconn.PgError{Severity: "ERROR", Code: refused.Code, Message: "refused by the server"}
 	}
-	return errors.New("no answer of the server")
+	return errors.New("no answer from the server")
 }
