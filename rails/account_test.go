@@ -30,7 +30,8 @@ func TestIBANAgreesWithAnotherImplementation(t *testing.T) {
 			}
 			swapped := []byte(iban)
 			swapped[n-1], swapped[n] = swapped[n], swapped[n-1]
-			if n > 4 && swapped[n-1] != swapped[n] && !isUpper(swapped[n]) && !isUpper(swapped[n-1]) && CheckIBAN(string(swapped)) == nil {
+			if n > 4 && swapped[n-1] != swapped[n] && !isUpper(swapped[n]) && !isUpper(swapped[n-1]) &&
+				CheckIBAN(string(swapped)) == nil {
 				t.Errorf("%s is accepted, its characters %d and %d are swapped", swapped, n-1, n)
 			}
 		}
@@ -54,7 +55,8 @@ func next(c byte) byte {
 func TestIBANRefuses(t *testing.T) {
 	for _, iban := range []string{
 		"", "DE", "DE89 3704 0044 0532 0130 00", "de89370400440532013000", "DE8937040044053201300", "DE893704004405320130001",
-		"XX89370400440532013000", "DE00370400440532013000", "DEAB370400440532013000", "DE89370400440532013O00", "DE89370400440532013000\n",
+		"XX89370400440532013000", "DE00370400440532013000", "DEAB370400440532013000", "DE89370400440532013O00",
+		"DE89370400440532013000\n",
 		strings.Repeat("9", 1000), "ＤE89370400440532013000",
 	} {
 		if CheckIBAN(iban) == nil {
@@ -66,7 +68,8 @@ func TestIBANRefuses(t *testing.T) {
 func TestBIC(t *testing.T) {
 	for bic, good := range map[string]bool{
 		"DEUTDEFF": true, "DEUTDEFF500": true, "NEDSZAJJXXX": true, "1234DE55": true,
-		"": false, "DEUTDEF": false, "DEUTDEFF5": false, "deutdeff": false, "DEUT1EFF": false, "DEUTDEFF50": false, "DEUTDEFF5000": false, "DEUT DEFF": false,
+		"": false, "DEUTDEF": false, "DEUTDEFF5": false, "deutdeff": false, "DEUT1EFF": false, "DEUTDEFF50": false,
+		"DEUTDEFF5000": false, "DEUT DEFF": false,
 	} {
 		if got := CheckBIC(bic) == nil; got != good {
 			t.Errorf("%q: %v, want %v", bic, got, good)

@@ -19,11 +19,13 @@ func TestNoAcceptedBudgetReachesTheClaimTimeout(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		span := func(name string, most time.Duration) time.Duration {
-			unit := rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second}).Draw(t, name+" unit")
+			unit := rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second,
+				10 * time.Second}).Draw(t, name+" unit")
 			return min(time.Duration(rapid.IntRange(0, 40).Draw(t, name))*unit, most)
 		}
 		budget := outbox.TimeBudget{
-			StartWithin: span("start within", time.Minute), RecordWithin: span("record within", time.Minute), Drain: span("drain", 10*time.Minute),
+			StartWithin: span("start within", time.Minute), RecordWithin: span("record within", time.Minute),
+			Drain: span("drain", 10*time.Minute),
 		}
 		profile := Profile{RailType: "bank", Timeouts: Timeouts{
 			Connect: payment.Duration(span("connect", time.Minute)), TLS: payment.Duration(span("TLS", time.Minute)),
@@ -32,8 +34,10 @@ func TestNoAcceptedBudgetReachesTheClaimTimeout(t *testing.T) {
 		}.WithDefaults()}
 		needed := budget.StartWithin + profile.SendBudget() + budget.RecordWithin + budget.Drain
 		// Around the edge, by as much as one of the parts.
-		parts := []time.Duration{time.Millisecond, budget.StartWithin, profile.SendBudget(), budget.RecordWithin, budget.Drain}
-		budget.ClaimTimeout = needed + time.Duration(rapid.IntRange(-100, 100).Draw(t, "off the edge"))*rapid.SampledFrom(parts).Draw(t, "part")/100
+		parts := []time.Duration{time.Millisecond, budget.StartWithin, profile.SendBudget(), budget.RecordWithin,
+			budget.Drain}
+		budget.ClaimTimeout = needed + time.Duration(rapid.IntRange(-100, 100).Draw(t,
+			"off the edge"))*rapid.SampledFrom(parts).Draw(t, "part")/100
 		switch err := profile.CheckBudget(budget); {
 		case err == nil && needed >= budget.ClaimTimeout:
 			t.Fatalf("a worker needs %s and its claim may be taken after %s", needed, budget.ClaimTimeout)

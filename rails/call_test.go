@@ -56,7 +56,8 @@ func TestPanicIsUnknownAfterTheFirstByte(t *testing.T) {
 // TestNoOtherWord: each word that a result could have, for each kind of call.
 func TestNoOtherWord(t *testing.T) {
 	words := append(payment.SendResults(), payment.InquiryResults()...)
-	words = append(words, "", "accepted", payment.ResultCheckFailed, payment.ResultTampered, payment.ResultWindowClosed, payment.ResultRenderChanged)
+	words = append(words, "", "accepted", payment.ResultCheckFailed, payment.ResultTampered, payment.ResultWindowClosed,
+		payment.ResultRenderChanged)
 	for _, word := range words {
 		rail := oddRail{
 			send: func(Send) Result { return Result{Result: word} },
@@ -85,13 +86,15 @@ func TestNoOtherWord(t *testing.T) {
 func TestResultsAreHeldToTheContract(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	rail := oddRail{send: func(Send) Result {
-		return Result{Result: payment.ResultNotSent, FirstByte: true, Reference: long, Code: "a\x00b", Message: "4111111111111111 " + long}
+		return Result{Result: payment.ResultNotSent, FirstByte: true, Reference: long, Code: "a\x00b",
+			Message: "4111111111111111 " + long}
 	}}
 	got := SendSafely(t.Context(), rail, Send{})
 	if got.Result != payment.ResultUnknown {
 		t.Errorf("NOT_SENT with a byte on the wire is %s, want UNKNOWN", got.Result)
 	}
-	if got.Reference != "" || got.Code != "" || len(got.Message) > payment.MaxErrorMessage || strings.Contains(got.Message, "4111") {
+	if got.Reference != "" || got.Code != "" || len(got.Message) > payment.MaxErrorMessage ||
+		strings.Contains(got.Message, "4111") {
 		t.Errorf("unbounded: %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -94,11 +94,15 @@ func TestAPermitEndsOnce(t *testing.T) {
 func TestWhatCounts(t *testing.T) {
 	const success, failure, nothing = "success", "failure", "nothing"
 	table := map[payment.Result]string{
-		payment.ResultAccepted: success, payment.ResultRefusedFinal: success, payment.ResultRefusedTransient: success, payment.ResultRefusedBusiness: success, payment.ResultRefusedLater: success,
-		payment.ResultExecuted: success, payment.ResultRefused: success, payment.ResultInProgress: success, payment.ResultNotFound: success,
-		payment.ResultUnknown: failure, payment.ResultUnavailable: failure, payment.ResultNotSent: failure, payment.ResultRefusedRail: failure,
-		payment.ResultCheckFailed: nothing, payment.ResultTampered: nothing, payment.ResultWindowClosed: nothing, payment.ResultRenderChanged: nothing,
-		"a word that is not known": failure,
+		payment.ResultAccepted: success, payment.ResultRefusedFinal: success, payment.ResultRefusedTransient: success,
+		payment.ResultRefusedBusiness: success, payment.ResultRefusedLater: success,
+		payment.ResultExecuted: success, payment.ResultRefused: success, payment.ResultInProgress: success,
+		payment.ResultNotFound: success,
+		payment.ResultUnknown:  failure, payment.ResultUnavailable: failure, payment.ResultNotSent: failure,
+		payment.ResultRefusedRail: failure,
+		payment.ResultCheckFailed: nothing, payment.ResultTampered: nothing, payment.ResultWindowClosed: nothing,
+		payment.ResultRenderChanged: nothing,
+		"a word that is not known":  failure,
 	}
 	for _, word := range append(payment.SendResults(), payment.InquiryResults()...) {
 		if _, ok := table[word]; !ok {
@@ -114,7 +118,8 @@ func TestWhatCounts(t *testing.T) {
 				want = nothing
 			}
 			c := g.breaker.Counts()
-			got := map[[3]uint32]string{{1, 0, 0}: success, {0, 1, 0}: failure, {0, 0, 1}: nothing}[[3]uint32{c.TotalSuccesses, c.TotalFailures, c.TotalExclusions}]
+			got := map[[3]uint32]string{{1, 0, 0}: success, {0, 1, 0}: failure,
+				{0, 0, 1}: nothing}[[3]uint32{c.TotalSuccesses, c.TotalFailures, c.TotalExclusions}]
 			if got != want {
 				t.Errorf("%s (own stop %v) counts as %q, want %q", result, ownStop, got, want)
 			}

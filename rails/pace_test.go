@@ -142,7 +142,8 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 		refused := func(what string, id payment.ID, passed, refuses bool) {
 			t.Helper()
 			pass(time.Millisecond)
-			if gotPassed, gotRefuses := g.Refused(payment.ActionSend, id, time.Time{}); gotPassed != passed || gotRefuses != refuses {
+			if gotPassed, gotRefuses := g.Refused(payment.ActionSend, id, time.Time{}); gotPassed != passed ||
+				gotRefuses != refuses {
 				t.Errorf("%s: others pass %v, the rail refuses us %v, want %v, %v", what, gotPassed, gotRefuses, passed, refuses)
 			}
 		}
@@ -173,7 +174,8 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 			refused("others pass", a, true, false)
 			refused("others pass", b, true, false)
 		}
-		if passed, refuses := g.Refused(payment.ActionSend, payment.NewID(), time.Now().Add(-time.Minute)); !passed || refuses {
+		if passed, refuses := g.Refused(payment.ActionSend, payment.NewID(), time.Now().Add(-time.Minute)); !passed ||
+			refuses {
 			t.Errorf("refused a minute ago, before the last one passed: %v, %v", passed, refuses)
 		}
 		refused("new, and nothing passed since", c, false, false)

@@ -35,7 +35,8 @@ func TestProfileComesBackFromJSON(t *testing.T) {
 	p.ResendOnUnknown, p.KeyWindow = payment.ResendSameKey, payment.Duration(24*time.Hour)
 	p.Inquiry = payment.InquiryPolicy{Max: 3, NotFound: payment.NotFoundInconclusive}
 	p.Rate = Rate{PerSecond: 0.5}
-	p.Codes = Codes{Table: "iso20022", Overrides: map[string]codes.Class{"AC04": codes.Refused}, HTTP: map[string]codes.Class{"503": codes.Refused}}
+	p.Codes = Codes{Table: "iso20022", Overrides: map[string]codes.Class{"AC04": codes.Refused},
+		HTTP: map[string]codes.Class{"503": codes.Refused}}
 	p.Checks = Checks{
 		Currencies: []string{"EUR", "UGX"}, Amounts: map[string]AmountRange{"EUR": {Min: "0.01", Max: "100"}},
 		Exponents: map[string]int{"UGX": 2}, Fields: []FieldRule{{Field: "creditor.iban", Rule: RuleIBAN}},
@@ -64,7 +65,8 @@ func TestProfileComesBackFromJSON(t *testing.T) {
 
 // TestProfileHasNoPlaceForSecrets: by construction, not by a filter.
 func TestProfileHasNoPlaceForSecrets(t *testing.T) {
-	for _, field := range []string{"url", "base_url", "endpoint", "http", "headers", "secret", "bearer", "token", "password"} {
+	for _, field := range []string{"url", "base_url", "endpoint", "http", "headers", "secret", "bearer", "token",
+		"password"} {
 		text, err := json.Marshal(map[string]any{"rail_type": "bank", field: "x"})
 		if err != nil {
 			t.Fatal(err)
@@ -103,8 +105,10 @@ func TestEveryContradictionAtOnce(t *testing.T) {
 	p.Timeouts.Body = -1
 	p.Concurrency = 5000
 	p.Rate = Rate{PerSecond: -1, Burst: 3}
-	p.Breaker = Breaker{FailureRatio: 2, MinimumRequests: -1, Window: payment.Duration(time.Second), OpenFor: -1, HalfOpenMax: 1000}
-	p.Codes = Codes{Table: "iso", Overrides: map[string]codes.Class{"AC04": "X"}, HTTP: map[string]codes.Class{"503": "MAYBE"}}
+	p.Breaker = Breaker{FailureRatio: 2, MinimumRequests: -1, Window: payment.Duration(time.Second), OpenFor: -1,
+		HalfOpenMax: 1000}
+	p.Codes = Codes{Table: "iso", Overrides: map[string]codes.Class{"AC04": "X"},
+		HTTP: map[string]codes.Class{"503": "MAYBE"}}
 	p.Checks = Checks{
 		Currencies: []string{"EURO"}, Amounts: map[string]AmountRange{"EUR": {Min: "10", Max: "1"}},
 		Exponents: map[string]int{"UGX": 20}, Fields: []FieldRule{{Field: "a..b", Rule: "LUHN", Pattern: "("}},
@@ -118,7 +122,8 @@ func TestEveryContradictionAtOnce(t *testing.T) {
 	for _, field := range []string{
 		"version", "resend_on_unknown", "retry.max_sends", "timeouts.body", "concurrency", "rate.per_second",
 		"breaker.failure_ratio", "breaker.minimum_requests", "breaker.window", "breaker.open_for", "breaker.half_open_max",
-		"codes", "codes.http", "checks.currencies[0]", "checks.amounts.EUR", "checks.exponents.UGX", "checks.fields[0]", "checks.required[1]", "order",
+		"codes", "codes.http", "checks.currencies[0]", "checks.amounts.EUR", "checks.exponents.UGX", "checks.fields[0]",
+		"checks.required[1]", "order",
 	} {
 		if !strings.Contains(err.Error(), "\n"+field) && !strings.Contains(err.Error(), ": "+field) {
 			t.Errorf("%s is not named in:\n%v", field, err)
@@ -138,7 +143,8 @@ func TestWindowOutlivesABudget(t *testing.T) {
 
 func TestCheckBudget(t *testing.T) {
 	p := goodProfile()
-	budget := outbox.TimeBudget{ClaimTimeout: 66 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second, Drain: 20 * time.Second}
+	budget := outbox.TimeBudget{ClaimTimeout: 66 * time.Second, StartWithin: 5 * time.Second,
+		RecordWithin: 10 * time.Second, Drain: 20 * time.Second}
 	if err := p.CheckBudget(budget); err != nil {
 		t.Error(err)
 	}
@@ -147,7 +153,8 @@ func TestCheckBudget(t *testing.T) {
 	if err == nil {
 		t.Fatal("5 + 30 + 10 + 20 is not less than 65")
 	}
-	for _, part := range []string{"connect 3s", "TLS 3s", "send 4s", "read 20s", "start_within 5s", "record_within 10s", "drain 20s", "= 1m5s", "claim_timeout 1m5s"} {
+	for _, part := range []string{"connect 3s", "TLS 3s", "send 4s", "read 20s", "start_within 5s", "record_within 10s",
+		"drain 20s", "= 1m5s", "claim_timeout 1m5s"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in %q", part, err)
 		}
@@ -193,7 +200,8 @@ func FuzzParseProfile(f *testing.F) {
 func TestStoredProfileWithoutNotFoundUntil(t *testing.T) {
 	_, err := ParseProfile([]byte(`{"rail_type": "bank", "acceptance": "FINAL",
 		"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "1m"}}`))
-	if !errors.Is(err, ErrBadProfile) || !strings.Contains(err.Error(), "add inquiry.not_found_until, the age of the first send") {
+	if !errors.Is(err, ErrBadProfile) || !strings.Contains(err.Error(),
+		"add inquiry.not_found_until, the age of the first send") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -41,7 +41,8 @@ func TestRedact(t *testing.T) {
 	if broken != "this is [payload] json" {
 		t.Errorf("what can't be read: %q", broken)
 	}
-	if got := Redact(Result{Result: payment.ResultAccepted, Reference: "DE89370400440532013000"}, []byte(redactPayload)); got.Reference == "" {
+	if got := Redact(Result{Result: payment.ResultAccepted, Reference: "DE89370400440532013000"},
+		[]byte(redactPayload)); got.Reference == "" {
 		t.Error("the reference is lost")
 	}
 }
@@ -53,7 +54,8 @@ func FuzzRedact(f *testing.F) {
 	f.Add("8642.31", "8642.31")
 	f.Fuzz(func(t *testing.T, message, value string) {
 		once := Redact(Result{Message: message}, nil, value)
-		if twice := Redact(once, nil, value); !strings.Contains(strings.ToLower(value), "payload") && twice.Message != once.Message {
+		if twice := Redact(once, nil, value); !strings.Contains(strings.ToLower(value), "payload") &&
+			twice.Message != once.Message {
 			t.Errorf("%q, then %q", once.Message, twice.Message)
 		}
 	})

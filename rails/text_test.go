@@ -39,7 +39,8 @@ func TestCleanReference(t *testing.T) {
 }
 
 func FuzzCleanMessage(f *testing.F) {
-	for _, seed := range []string{"", "ok", strings.Repeat("é", 1500), strings.Repeat("4111 ", 900), "\xff", "4111111111111111"} {
+	for _, seed := range []string{"", "ok", strings.Repeat("é", 1500), strings.Repeat("4111 ", 900), "\xff",
+		"4111111111111111"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

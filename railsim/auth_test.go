@@ -47,17 +47,20 @@ func TestSignatureAndBearer(t *testing.T) {
 		{"no hex", "Bearer letmein", stamp, "sha256=xyz"},
 		{"no prefix", "Bearer letmein", stamp, strings.TrimPrefix(good, "sha256=")},
 	} {
-		g := f.do(t.Context(), http.MethodPost, "/payments", body, "Idempotency-Key", "k", "Authorization", c.token, "X-Timestamp", c.stamp, "X-Signature", c.signature)
+		g := f.do(t.Context(), http.MethodPost, "/payments", body, "Idempotency-Key", "k", "Authorization", c.token,
+			"X-Timestamp", c.stamp, "X-Signature", c.signature)
 		if g.status != http.StatusUnauthorized {
 			t.Errorf("%s: got %v", c.name, g)
 		}
 	}
 	f.ledger(0, 0)
 	f.want(f.inquire("k"), http.StatusUnauthorized, "UNAUTHORISED")
-	g := f.do(t.Context(), http.MethodPost, "/payments", body, "Idempotency-Key", "k", "Authorization", "Bearer letmein", "X-Timestamp", stamp, "X-Signature", good)
+	g := f.do(t.Context(), http.MethodPost, "/payments", body, "Idempotency-Key", "k", "Authorization", "Bearer letmein",
+		"X-Timestamp", stamp, "X-Signature", good)
 	f.want(g, http.StatusCreated, "EXECUTED")
 	stamp, good = sign(now.Now(), "")
-	g = f.do(t.Context(), http.MethodGet, "/payments/by-key/k", "", "Authorization", "Bearer letmein", "X-Timestamp", stamp, "X-Signature", good)
+	g = f.do(t.Context(), http.MethodGet, "/payments/by-key/k", "", "Authorization", "Bearer letmein", "X-Timestamp",
+		stamp, "X-Signature", good)
 	f.want(g, http.StatusOK, "EXECUTED")
 	if g := f.do(t.Context(), http.MethodGet, "/ledger/summary", ""); g.status != http.StatusOK {
 		t.Errorf("summary %v", g)
@@ -112,7 +115,8 @@ func TestMutualTLSAndItsFaults(t *testing.T) {
 			cfg.Certificates = []tls.Certificate{*client}
 		}
 		// Kept alive, an old connection would outlive the change of certificates and of faults.
-		f.client.Transport = &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true, TLSHandshakeTimeout: 200 * time.Millisecond, ResponseHeaderTimeout: 200 * time.Millisecond}
+		f.client.Transport = &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true,
+			TLSHandshakeTimeout: 200 * time.Millisecond, ResponseHeaderTimeout: 200 * time.Millisecond}
 	}
 	as(nil)
 	if g := f.pay("k", simple("r")); g.err == nil {

@@ -177,7 +177,8 @@ func TestPaymentMovesMoney(t *testing.T) {
 		t.Fatalf("%d executions, %v", len(records), err)
 	}
 	r := records[0]
-	if r.Key != "k1" || r.Reference != "r1" || r.Amount != "10.50" || r.Currency != "EUR" || r.Debtor != "A" || r.Creditor != "B" || len(r.BodySHA256) != 64 || r.Time.IsZero() {
+	if r.Key != "k1" || r.Reference != "r1" || r.Amount != "10.50" || r.Currency != "EUR" || r.Debtor != "A" ||
+		r.Creditor != "B" || len(r.BodySHA256) != 64 || r.Time.IsZero() {
 		t.Errorf("record %+v", r)
 	}
 	if s := f.bank.Summary(); s.ExecutedAmounts["EUR"] != "10.57" || s.DistinctReferences != 2 || s.Doubled != 0 {
@@ -287,12 +288,14 @@ func TestConfigurationErrorsComeTogether(t *testing.T) {
 		KeyWindow: -1,
 		Mode:      "later",
 		Callback:  Callback{URL: "nowhere"},
-		Faults:    []Fault{{Kind: "explode"}, {Kind: DelayAfter, Probability: 2}, {Kind: HangAccept, Match: Match{KeyPrefix: "k"}}},
+		Faults: []Fault{{Kind: "explode"}, {Kind: DelayAfter, Probability: 2},
+			{Kind: HangAccept, Match: Match{KeyPrefix: "k"}}},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, part := range []string{"ledger path", "key window", "later", "absolute", "whsec_", "explode", "probability", "delay_ms is missing", "matched by nth"} {
+	for _, part := range []string{"ledger path", "key window", "later", "absolute", "whsec_", "explode", "probability",
+		"delay_ms is missing", "matched by nth"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("no word of %q in: %v", part, err)
 		}

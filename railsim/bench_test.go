@@ -38,7 +38,8 @@ func BenchmarkPayments(b *testing.B) {
 				if i > int64(b.N) {
 					return
 				}
-				req, err := http.NewRequest(http.MethodPost, "http://"+l.Addr().String()+"/payments", strings.NewReader(simple(fmt.Sprintf("r%d", i))))
+				req, err := http.NewRequest(http.MethodPost, "http://"+l.Addr().String()+"/payments",
+					strings.NewReader(simple(fmt.Sprintf("r%d", i))))
 				if err != nil {
 					b.Error(err)
 					return

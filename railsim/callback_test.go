@@ -86,7 +86,8 @@ func TestProvisionalPaymentAndItsCallback(t *testing.T) {
 	g := f.pay("k", simple("r"))
 	f.want(g, http.StatusAccepted, "ACCEPTED")
 	e := next(t, events)
-	if !e.valid || e.event.EventID != "evt_"+g.reply.ID || e.event.Status != "EXECUTED" || e.event.Key != "k" || e.event.Reference != "r" || e.event.Code != "" || e.event.OccurredAt.IsZero() {
+	if !e.valid || e.event.EventID != "evt_"+g.reply.ID || e.event.Status != "EXECUTED" || e.event.Key != "k" ||
+		e.event.Reference != "r" || e.event.Code != "" || e.event.OccurredAt.IsZero() {
 		t.Errorf("callback %+v", e)
 	}
 	f.want(f.inquire("k"), http.StatusOK, "EXECUTED")
@@ -191,7 +192,8 @@ func TestCallbackFaults(t *testing.T) {
 // What was accepted when the bank closed is settled by its next life, once.
 func TestAcceptedPaymentsSettleInTheNextLife(t *testing.T) {
 	callback, events := receive(t)
-	cfg := Config{Mode: Provisional, SettleDelay: time.Hour, MaxHang: time.Hour, LedgerPath: filepath.Join(t.TempDir(), "ledger.jsonl"), Callback: callback}
+	cfg := Config{Mode: Provisional, SettleDelay: time.Hour, MaxHang: time.Hour,
+		LedgerPath: filepath.Join(t.TempDir(), "ledger.jsonl"), Callback: callback}
 	f := start(t, cfg)
 	first := f.pay("k", simple("r"))
 	f.close()
@@ -225,7 +227,8 @@ func TestAcceptedPaymentsSettleInTheNextLife(t *testing.T) {
 // However many listeners a bank has, what an earlier life accepted is settled once.
 func TestManyListenersSettleOnce(t *testing.T) {
 	c := newClock() // it stands still, so the next life waits for the whole delay again
-	cfg := Config{Now: c.Now, Mode: Provisional, SettleDelay: time.Hour, MaxHang: time.Hour, MaxPayments: 1, LedgerPath: filepath.Join(t.TempDir(), "ledger.jsonl")}
+	cfg := Config{Now: c.Now, Mode: Provisional, SettleDelay: time.Hour, MaxHang: time.Hour, MaxPayments: 1,
+		LedgerPath: filepath.Join(t.TempDir(), "ledger.jsonl")}
 	f := start(t, cfg)
 	f.want(f.pay("k", simple("r")), http.StatusAccepted, "ACCEPTED")
 	f.close()

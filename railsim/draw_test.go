@@ -9,7 +9,8 @@ import (
 
 // drawn lists which of n keys a rule of probability p hits.
 func drawn(seed uint64, draw Draw, p float64, n int, backwards bool) map[string]bool {
-	table := newFaultTable(seed, draw, []Fault{{Kind: DelayAfter, Probability: 0.5, DelayMS: 1}, {Kind: DropAfter, Probability: p}})
+	table := newFaultTable(seed, draw, []Fault{{Kind: DelayAfter, Probability: 0.5, DelayMS: 1},
+		{Kind: DropAfter, Probability: p}})
 	hit := map[string]bool{}
 	for i := range n {
 		if backwards {
@@ -90,7 +91,8 @@ func TestRulesCombine(t *testing.T) {
 }
 
 func TestFaultStateSurvivesJSON(t *testing.T) {
-	table := newFaultTable(3, DrawByKey, []Fault{{Kind: StatusBefore, Probability: 0.25, Match: Match{Nth: 1}, Status: 503, RetryAfterS: 2}})
+	table := newFaultTable(3, DrawByKey, []Fault{{Kind: StatusBefore, Probability: 0.25, Match: Match{Nth: 1}, Status: 503,
+		RetryAfterS: 2}})
 	table.apply(stagePayment, subject{nth: 1})
 	data, err := json.Marshal(table.state())
 	if err != nil {

@@ -170,7 +170,8 @@ func TestAdminFaults(t *testing.T) {
 	}
 	f.ledger(2, 0)
 	seen := f.bank.Requests()
-	if len(seen) != 4 || len(seen[0].Faults) != 1 || seen[0].Faults[0] != StatusBefore || seen[2].Faults != nil || seen[2].Attempt != 3 {
+	if len(seen) != 4 || len(seen[0].Faults) != 1 || seen[0].Faults[0] != StatusBefore || seen[2].Faults != nil ||
+		seen[2].Attempt != 3 {
 		t.Errorf("requests %+v", seen)
 	}
 }

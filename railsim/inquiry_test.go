@@ -76,7 +76,8 @@ func TestAnotherID(t *testing.T) {
 	}
 	g := f.pay("k2", simple("r2"))
 	f.want(g, http.StatusCreated, "EXECUTED")
-	if asked := f.do(t.Context(), http.MethodGet, "/payments/by-id/"+g.reply.ID, ""); g.reply.Reference != "r2" || asked.reply.Key != "k1" {
+	if asked := f.do(t.Context(), http.MethodGet, "/payments/by-id/"+g.reply.ID, ""); g.reply.Reference != "r2" ||
+		asked.reply.Key != "k1" {
 		t.Errorf("told %v, asked %v", g, asked)
 	}
 }

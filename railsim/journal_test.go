@@ -85,7 +85,8 @@ func TestDamagedLedgerStopsTheStart(t *testing.T) {
 
 func TestOneBankPerLedger(t *testing.T) {
 	f := start(t, Config{})
-	if _, err := New(Config{LedgerPath: f.bank.cfg.LedgerPath}); err == nil || !strings.Contains(err.Error(), "another bank") {
+	if _, err := New(Config{LedgerPath: f.bank.cfg.LedgerPath}); err == nil ||
+		!strings.Contains(err.Error(), "another bank") {
 		t.Errorf("second bank: %v", err)
 	}
 	f.close()
@@ -174,7 +175,8 @@ func TestScanReportsReadErrors(t *testing.T) {
 
 // Whatever is in the file, reading it ends with records or an error, and what was read is numbered without a gap.
 func FuzzScanLedger(f *testing.F) {
-	r := Record{Seq: 1, Kind: Executed, ID: "RS000000000001", Key: "k", Reference: "r", Amount: "1.00", Currency: "EUR", Time: time.Unix(0, 0).UTC()}
+	r := Record{Seq: 1, Kind: Executed, ID: "RS000000000001", Key: "k", Reference: "r", Amount: "1.00", Currency: "EUR",
+		Time: time.Unix(0, 0).UTC()}
 	line, err := encodeRecord(r)
 	if err != nil {
 		f.Fatal(err)

@@ -34,7 +34,8 @@ func TestBenchEndpoints(t *testing.T) {
 		t.Errorf("ledger over HTTP:\n%s\nin the file:\n%s", g.body, file)
 	}
 	var summary Summary
-	if err := json.Unmarshal(get("/ledger/summary").body, &summary); err != nil || !reflect.DeepEqual(summary, f.ledger(1, 1)) {
+	if err := json.Unmarshal(get("/ledger/summary").body, &summary); err != nil ||
+		!reflect.DeepEqual(summary, f.ledger(1, 1)) {
 		t.Errorf("summary %+v, %v", summary, err)
 	}
 	var accounts []Account
@@ -58,7 +59,8 @@ func TestBenchEndpoints(t *testing.T) {
 		t.Fatalf("requests %+v", listed.Requests)
 	}
 	a, b := listed.Requests[0], listed.Requests[1]
-	if a.BodySHA256 != b.BodySHA256 || a.Attempt != 1 || b.Attempt != 2 || a.Conn != 1 || b.Conn != 1 || a.Remote == "" || a.Op != "payment" {
+	if a.BodySHA256 != b.BodySHA256 || a.Attempt != 1 || b.Attempt != 2 || a.Conn != 1 || b.Conn != 1 || a.Remote == "" ||
+		a.Op != "payment" {
 		t.Errorf("requests %+v", listed.Requests)
 	}
 	if err := json.Unmarshal(get("/requests?reference=r2").body, &listed); err != nil || len(listed.Requests) != 1 {

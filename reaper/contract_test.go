@@ -26,7 +26,9 @@ func (i *idle) Recall(ctx context.Context, name string, memory outbox.Remembered
 	return i.Database.Recall(ctx, name, memory)
 }
 
-func (i *idle) Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error {
+func (i *idle) Suspend(
+	ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time,
+) error {
 	return i.Database.Suspend(ctx, name, cause, detail, lookedAt)
 }
 
@@ -38,7 +40,8 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	servicetest.Contract(t, servicetest.Subject{
 		New: func(_ *testing.T, database *servicetest.Database, asserted outbox.TimeBudget) (service.Service, error) {
-			return reaper.New(reaper.Config{WorkerID: "reaper", Asserted: asserted}, &idle{Database: database}, nil, slog.New(slog.DiscardHandler))
+			return reaper.New(reaper.Config{WorkerID: "reaper", Asserted: asserted}, &idle{Database: database}, nil,
+				slog.New(slog.DiscardHandler))
 		},
 		OutOfBounds: func(*testing.T, *servicetest.Database) (service.Service, error) {
 			return reaper.New(reaper.Config{Every: time.Hour, MonthsAhead: 1, Batch: -1}, nil, nil, nil)

@@ -70,7 +70,8 @@ func TestExpiryAfterNotFound(t *testing.T) {
 		o := told(claim, "NOT_FOUND", "")
 		o.Decision = payment.Policy{
 			ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour),
-			Inquiry: payment.InquiryPolicy{Max: 3, NotFound: payment.NotFoundNotExecuted, NotFoundAge: 1, NotFoundUntil: payment.Duration(time.Hour)},
+			Inquiry: payment.InquiryPolicy{Max: 3, NotFound: payment.NotFoundNotExecuted, NotFoundAge: 1,
+				NotFoundUntil: payment.Duration(time.Hour)},
 		}.WithDefaults().Decide(claim, payment.Answer{Result: payment.ResultNotFound})
 		return o
 	}

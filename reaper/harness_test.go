@@ -46,7 +46,8 @@ func newYard(t *testing.T, profile string) *yard {
 	y := &yard{Cell: celltest.New(t), t: t}
 	y.ApplyProfile("bank", profile)
 	y.SetTimeBudget(outbox.TimeBudget{
-		ClaimTimeout: claimTimeout, StartWithin: 500 * time.Millisecond, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 10 * time.Second,
+		ClaimTimeout: claimTimeout, StartWithin: 500 * time.Millisecond, RecordWithin: time.Second, Drain: time.Second,
+		HeartbeatStale: 10 * time.Second,
 	})
 	y.super, y.ingest, y.exec = y.Conn(t, ""), y.Conn(t, celltest.Ingest), y.executor()
 	return y
@@ -153,7 +154,8 @@ func (y *yard) claimOne(worker string) payment.Claim {
 // age makes the claims in flight so old.
 func (y *yard) age(by time.Duration) {
 	y.t.Helper()
-	y.do(`UPDATE railhead.payment_outbox_claims SET claimed_at = clock_timestamp() - make_interval(secs => $1)`, by.Seconds())
+	y.do(`UPDATE railhead.payment_outbox_claims SET claimed_at = clock_timestamp() - make_interval(secs => $1)`,
+		by.Seconds())
 }
 
 // beat says that a worker was alive so long ago.

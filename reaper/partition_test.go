@@ -23,7 +23,8 @@ func monthOf(months int) string {
 
 // ofAttempts are the partitions of payment_outbox_attempts that a turn has made.
 func ofAttempts(result reaper.Result) []string {
-	return slices.DeleteFunc(slices.Clone(result.Partitions), func(name string) bool { return !strings.HasPrefix(name, "payment_outbox_attempts_") })
+	return slices.DeleteFunc(slices.Clone(result.Partitions),
+		func(name string) bool { return !strings.HasPrefix(name, "payment_outbox_attempts_") })
 }
 
 // plantRow puts a row into the archive whose outbox_id was made in the middle of
@@ -45,7 +46,8 @@ func (y *yard) rowsIn(partition string) int {
 // no role but through the parent has any right to it.
 func (y *yard) guarded(parent string) {
 	y.t.Helper()
-	rows, err := y.super.Query(y.t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ('railhead.' || $1)::regclass`, parent)
+	rows, err := y.super.Query(y.t.Context(),
+		`SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ('railhead.' || $1)::regclass`, parent)
 	if err != nil {
 		y.t.Fatal(err)
 	}
@@ -69,7 +71,8 @@ func TestPartitionsAhead(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
 	r := y.reaper(func(c *reaper.Config) { c.MonthsAhead = 6 })
-	same(t, "made", strings.Join(ofAttempts(y.once(r)), " "), strings.Join([]string{monthOf(4), monthOf(5), monthOf(6)}, " "))
+	same(t, "made", strings.Join(ofAttempts(y.once(r)), " "),
+		strings.Join([]string{monthOf(4), monthOf(5), monthOf(6)}, " "))
 	same(t, "made again", len(y.once(y.reaper(func(c *reaper.Config) { c.MonthsAhead = 6 })).Partitions), 0)
 	y.plantRow(6)
 	same(t, "rows there", y.rowsIn(monthOf(6)), 1)
@@ -112,7 +115,8 @@ func TestUsedDefault(t *testing.T) {
 			same(t, "rows in all", y.rowsIn("payment_outbox_attempts"), len(c.months)+1)
 			y.guarded("payment_outbox_attempts")
 			for _, month := range c.months {
-				if _, err := y.super.Exec(t.Context(), `INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.`+c.holds); ledger.SQLState(err) != "23505" {
+				if _, err := y.super.Exec(t.Context(),
+					`INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.`+c.holds); ledger.SQLState(err) != "23505" {
 					t.Errorf("the fence of month %d: %v", month, err)
 				}
 			}

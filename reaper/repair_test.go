@@ -97,7 +97,8 @@ func TestStaleByItsOwnProfile(t *testing.T) {
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING")
 	y.age(17 * time.Second)
 	same(t, "past its call", y.once(r).Stale, 1)
-	same(t, "the profile of the answer", y.Int(`SELECT profile_version FROM railhead.payment_outbox_attempts WHERE answers_attempt_no = 1`), made)
+	same(t, "the profile of the answer",
+		y.Int(`SELECT profile_version FROM railhead.payment_outbox_attempts WHERE answers_attempt_no = 1`), made)
 
 	// A longer one counts too: what it was applied for may hold of any call.
 	y = newYard(t, asks)
@@ -142,7 +143,8 @@ func TestLostInquiry(t *testing.T) {
 		y.once(r)
 		y.claim("worker")
 	}
-	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING")
+	same(t, "fate", y.fate(claim.OutboxID),
+		"DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING")
 }
 
 // TestUnreadableProfileParks: nothing is sent again on a guess.
@@ -153,7 +155,8 @@ func TestUnreadableProfileParks(t *testing.T) {
 	y.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "a day", ` + timeouts + `}', 'a slip')`)
 	y.age(time.Hour)
 	y.once(y.reaper())
-	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY, letter OUTCOME_UNKNOWN pending")
+	same(t, "fate", y.fate(claim.OutboxID),
+		"DISPATCHING ZOMBIE_REQUEUE/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY, letter OUTCOME_UNKNOWN pending")
 }
 
 // TestLateEvidenceIsWeighedFirst: proof of execution ends a claim as executed,
@@ -177,14 +180,16 @@ func TestLateEvidenceIsWeighedFirst(t *testing.T) {
 	same(t, "repaired", result.Repaired, 0)
 	same(t, "closed", result.Closed, 1)
 	same(t, "fate", y.fate(second.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST DISPATCHING LATE_OUTCOME DISPATCHED")
-	same(t, "reference", y.text(`SELECT rail_reference FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`), "ref")
+	same(t, "reference", y.text(`SELECT rail_reference FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`),
+		"ref")
 
 	first, second = lost()
 	same(t, "evidence", y.late(told(first, payment.ResultRefusedFinal, "")), payment.VerdictLate)
 	y.age(time.Minute)
 	result = y.once(r)
 	same(t, "repaired", result.Repaired, 1)
-	same(t, "fate", y.fate(second.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST DISPATCHING LATE_OUTCOME ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=2 unknown")
+	same(t, "fate", y.fate(second.OutboxID),
+		"DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST DISPATCHING LATE_OUTCOME ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=2 unknown")
 }
 
 // TestAnsweredClaimsAreRemoved: what a slow path or a dead worker left.

@@ -6,9 +6,10 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// TestHeartbeatsOfARestoredBackup: a backup of yesterday is restored, with the heartbeats of its relayers, and a reaper
-// without a memory starts. It forgets none of them: they say that the cell has sent, so that the lanes stay suspended, and
-// what may have been sent neither expires nor is claimed.
+// TestHeartbeatsOfARestoredBackup: a backup of yesterday is restored, with the heartbeats of its
+// relayers, and a reaper without a memory starts. It forgets none of them: they say that the cell
+// has sent, so that the lanes stay suspended, and what may have been sent neither expires nor is
+// claimed.
 func TestHeartbeatsOfARestoredBackup(t *testing.T) {
 	t.Parallel()
 	for _, ago := range []string{"23 hours", "25 hours"} {
@@ -25,6 +26,7 @@ func TestHeartbeatsOfARestoredBackup(t *testing.T) {
 		same(t, ago+": settled after one turn", y.text(`SELECT railhead.server_is_settled()::text`), "false")
 		same(t, ago+": suspended in the second turn", y.once(r).Suspended, true)
 		same(t, ago+": fate", y.fate(id), "SEND sends=0")
-		same(t, ago+": relayers ran here", y.text(`SELECT known::text FROM railhead.recall_memory(NULL, NULL, NULL, NULL, NULL, NULL, 'relayer-new')`), "true")
+		same(t, ago+": relayers ran here",
+			y.text(`SELECT known::text FROM railhead.recall_memory(NULL, NULL, NULL, NULL, NULL, NULL, 'relayer-new')`), "true")
 	}
 }

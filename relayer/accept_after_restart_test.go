@@ -21,7 +21,8 @@ func TestAcceptedAfterAPlainRestart(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.Suspend(t.Context(), "another", outbox.CauseRowsMissing, "by what another remembers", time.Now().Add(time.Hour)); err != nil {
+	if err := w.store.Suspend(t.Context(), "another", outbox.CauseRowsMissing, "by what another remembers",
+		time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	w.unguarded(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 hour'`,
@@ -29,7 +30,8 @@ func TestAcceptedAfterAPlainRestart(t *testing.T) {
 	w.run(config)
 	operator := w.cell.Conn(t, celltest.Operator)
 	w.seen.await(t, func() error {
-		_, err := operator.Exec(t.Context(), `SELECT railhead.accept_timeline('compared with the statement of the bank', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+		_, err := operator.Exec(t.Context(),
+			`SELECT railhead.accept_timeline('compared with the statement of the bank', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 		return err
 	})
 	w.awaitStates(w.enqueue("after"), "DISPATCHING DISPATCHED")

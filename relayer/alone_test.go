@@ -28,7 +28,8 @@ func TestRecordedThoughTheClaimWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE railhead.payment_paused_participants IN ACCESS EXCLUSIVE MODE`); err != nil {
+	if _, err := tx.Exec(t.Context(),
+		`LOCK TABLE railhead.payment_paused_participants IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
 	waits := w.enqueue("waits")

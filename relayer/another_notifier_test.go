@@ -14,16 +14,16 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// notifyHolders counts the sessions that have the notifier to themselves.
+// notifyHolders counts the sessions that have armed the notifier.
 const notifyHolders = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 	WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.granted AND l.objsubid = 1`
 
-// awaitHolder waits until some session has the notifier, or until none has.
+// awaitHolder waits until a session has armed the notifier, or until none has.
 func (w *world) awaitHolder(n int) {
 	w.t.Helper()
 	for w.cell.Int(notifyHolders) != n {
 		if !sleepFor(w.t.Context(), 2*time.Millisecond) {
-			w.t.Fatalf("waiting for %d holders of the notifier", n)
+			w.t.Fatalf("waiting for %d sessions that have armed the notifier", n)
 		}
 	}
 }
@@ -53,12 +53,13 @@ func (w *world) dispatchedSoon(what string, enqueue func() payment.ID) {
 
 const slowest = 20 * time.Second
 
-// TestDisarmedByAnother: a relayer that slept by the notifier of another session
-// notices that it was given back.
+// TestDisarmedByAnother tests that a relayer that waited while another session had armed the
+// notifier notices that the session disarms it.
 func TestDisarmedByAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	another, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL("railhead_relayer_login"), Cell: w.cell.Schema}, w.store, w.log)
+	another, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL("railhead_relayer_login"), Cell: w.cell.Schema},
+		w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +71,17 @@ func TestDisarmedByAnother(t *testing.T) {
 	config.Poll = slowest
 	w.run(config)
 	for n := range 3 {
-		w.dispatchedSoon("with a holder", func() payment.ID { return w.enqueue(fmt.Sprintf("late-%d", n)) })
+		w.dispatchedSoon("while another session has armed the notifier",
+			func() payment.ID { return w.enqueue(fmt.Sprintf("late-%d", n)) })
 	}
 	if err := another.Disarm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.dispatchedSoon("after the holder gave the notifier back", func() payment.ID { return w.enqueue("after") })
+	w.dispatchedSoon("after it disarmed the notifier", func() payment.ID { return w.enqueue("after") })
 }
 
-// TestTwoRelayersOfDifferentRails: while one is busy and enqueues are silent, a
-// payment of the other's rail does not wait for its poll.
+// TestTwoRelayersOfDifferentRails tests that a payment of one relayer's rail does not wait for its
+// poll while the other relayer is under load and enqueues do not notify.
 func TestTwoRelayersOfDifferentRails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -89,7 +91,7 @@ func TestTwoRelayersOfDifferentRails(t *testing.T) {
 	w.run(config1) // of the bank's rail alone
 	w.awaitHolder(1)
 	w.runServing(config2, "other")
-	w.dispatchedSoon("in a trickle", func() payment.ID { return w.enqueueOn("other", "trickle") })
+	w.dispatchedSoon("without load", func() payment.ID { return w.enqueueOn("other", "single") })
 	w.awaitHolder(1)
 
 	stop, ended := make(chan struct{}), make(chan error, 1)
@@ -109,14 +111,15 @@ func TestTwoRelayersOfDifferentRails(t *testing.T) {
 				items[i] = `{"instruction_id": "` + name + `", "participant_id": "streams", "idempotency_key": "` + name + `", "rail_type": "bank",
 					"payload": {"amount": "1.00", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}}`
 			}
-			_, err = stream.Exec(t.Context(), `SELECT FROM railhead.enqueue_payment_outbox_batch($1)`, "["+strings.Join(items, ",")+"]")
+			_, err = stream.Exec(t.Context(), `SELECT FROM railhead.enqueue_payment_outbox_batch($1)`,
+				"["+strings.Join(items, ",")+"]")
 			sleepFor(t.Context(), 40*time.Millisecond)
 		}
 		ended <- err
 	}()
-	w.awaitHolder(0) // the first relayer stays awake for the stream
+	w.awaitHolder(0) // the first relayer is under load
 	for n := range 3 {
-		w.dispatchedSoon("during a stream", func() payment.ID { return w.enqueueOn("other", fmt.Sprintf("other-%d", n)) })
+		w.dispatchedSoon("under load", func() payment.ID { return w.enqueueOn("other", fmt.Sprintf("other-%d", n)) })
 	}
 	close(stop)
 	if err := <-ended; err != nil {

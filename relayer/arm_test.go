@@ -14,14 +14,15 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// slowPoll is a relayer that only a notifier can wake within the time of a test.
+// slowPoll starts a relayer that only a notification can wake within the time of a test.
 func slowPoll(w *world) {
 	config := config()
 	config.Poll = time.Minute
 	w.run(config)
 }
 
-// TestEveryEnqueueWakesASleeper, at each isolation level.
+// TestEveryEnqueueWakesASleeper tests that every enqueue wakes a waiting relayer, at each isolation
+// level.
 func TestEveryEnqueueWakesASleeper(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -41,8 +42,8 @@ func TestEveryEnqueueWakesASleeper(t *testing.T) {
 	}
 }
 
-// TestALongTransactionIsNotMissed: it enqueued while no relayer slept, so it
-// does not notify, and commits after the relayer would have liked to sleep.
+// TestALongTransactionIsNotMissed tests a transaction that enqueues while the notifier is not
+// armed, so that it does not notify, and commits after the relayer has tried to arm it.
 func TestALongTransactionIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -61,7 +62,7 @@ func TestALongTransactionIsNotMissed(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
-// TestNotifiedOnlyWhileArmed watches the channel itself.
+// TestNotifiedOnlyWhileArmed listens on the channel itself.
 func TestNotifiedOnlyWhileArmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -78,37 +79,39 @@ func TestNotifiedOnlyWhileArmed(t *testing.T) {
 		}
 		return err == nil
 	}
-	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store,
+		w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer notifier.Close(t.Context())
 	if w.enqueue("silent"); notified() {
-		t.Error("no relayer sleeps and the notifier was notified")
+		t.Error("an enqueue notified while the notifier was not armed")
 	}
 	if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
 		t.Fatal(notifies, err)
 	}
 	if w.enqueue("notified"); !notified() {
-		t.Error("a relayer sleeps and the notifier was not notified")
+		t.Error("an enqueue did not notify while the notifier was armed")
 	}
-	// A second one knows that the notifier is notified, and that it is not its own.
-	second, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	// A second notifier reports that another one has armed it.
+	second, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store,
+		w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer second.Close(t.Context())
 	if notifies, others, err := second.Arm(t.Context()); err != nil || notifies || !others {
-		t.Errorf("with a sleeper: %v, %v, %v; want the notifier to be another's", notifies, others, err)
+		t.Errorf("while another has armed it: %v, %v, %v; want it to be armed by another", notifies, others, err)
 	}
 	if err := notifier.Disarm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if w.enqueue("silent again"); notified() {
-		t.Error("the sleeper is awake and the notifier was notified")
+		t.Error("an enqueue notified after the notifier was disarmed")
 	}
 
-	// A transaction that did not notify keeps everybody from sleeping.
+	// A transaction that did not notify keeps every relayer from arming the notifier.
 	conn := w.cell.Conn(t, celltest.Ingest)
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
@@ -116,7 +119,7 @@ func TestNotifiedOnlyWhileArmed(t *testing.T) {
 	}
 	enqueueIn(t, tx, "open")
 	if notifies, others, err := notifier.Arm(t.Context()); err != nil || notifies || others {
-		t.Errorf("during an open silent enqueue: %v, %v, %v", notifies, others, err)
+		t.Errorf("during an open enqueue that did not notify: %v, %v, %v", notifies, others, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -126,11 +129,13 @@ func TestNotifiedOnlyWhileArmed(t *testing.T) {
 	}
 }
 
-// TestASessionThatDiesDisarms, and one whose session was cut notices.
+// TestASessionThatDiesDisarms tests that the end of a session disarms the notifier, and that its
+// owner notices.
 func TestASessionThatDiesDisarms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "sleeper"}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema,
+		Name: "sleeper"}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +151,7 @@ func TestASessionThatDiesDisarms(t *testing.T) {
 		return nil
 	})
 	if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
-		t.Errorf("taken anew: %v, %v", notifies, err)
+		t.Errorf("armed again: %v, %v", notifies, err)
 	}
 }
 

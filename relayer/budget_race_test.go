@@ -44,7 +44,8 @@ func drawBudget(t *rapid.T) outbox.TimeBudget {
 		return time.Duration(rapid.IntRange(1, 40).Draw(t, name)) * time.Second
 	}
 	b := outbox.TimeBudget{
-		StartWithin: span("start_within"), RecordWithin: span("record_within"), Drain: span("drain"), HeartbeatStale: span("heartbeat_stale"),
+		StartWithin: span("start_within"), RecordWithin: span("record_within"), Drain: span("drain"),
+		HeartbeatStale: span("heartbeat_stale"),
 	}
 	b.ClaimTimeout = b.StartWithin + longestCall + b.RecordWithin + b.Drain + span("claim timeout beyond that")
 	if err := b.Holds(longestCall); err != nil {
@@ -156,7 +157,8 @@ func TestBudgetRace(t *testing.T) {
 }
 
 func drawStep(t *rapid.T) func(*race) {
-	switch rapid.SampledFrom([]string{"set", "beat", "adopt", "claim", "start", "reap", "reap", "the reaper reads", "later", "later"}).Draw(t, "step") {
+	switch rapid.SampledFrom([]string{"set", "beat", "adopt", "claim", "start", "reap", "reap", "the reaper reads",
+		"later", "later"}).Draw(t, "step") {
 	case "set":
 		next := drawBudget(t)
 		return func(r *race) { r.set(next) }
@@ -185,7 +187,8 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := outbox.DefaultTimeBudget()
 		short := outbox.TimeBudget{
-			Version: 2, ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 3 * time.Second,
+			Version: 2, ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: time.Second, Drain: time.Second,
+			HeartbeatStale: 3 * time.Second,
 		}
 		var b budget
 		take := func(next outbox.TimeBudget) {

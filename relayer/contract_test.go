@@ -49,7 +49,7 @@ func (i idle) CloseClaims(ctx context.Context, _ []payment.ID) (int64, error) {
 
 func (i idle) PauseRail(ctx context.Context, _, _ string) (bool, error) { return false, i.Reach(ctx) }
 
-// stillNotifier is heard and never notifies.
+// stillNotifier passes its tests and never notifies.
 type stillNotifier struct{}
 
 func (stillNotifier) Listen(ctx context.Context, _ func()) { <-ctx.Done() }

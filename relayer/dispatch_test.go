@@ -138,7 +138,8 @@ func TestWrongCredentials(t *testing.T) {
 	w.run(config())
 	id := w.enqueue("the one")
 	w.awaitText("true", `SELECT (count(*) >= 8)::text FROM railhead.payment_outbox_attempts WHERE error_code = 'RAIL_REFUSED'`)
-	same(t, "paused by one alone", w.text(`SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`), "false")
+	same(t, "paused by one alone", w.text(`SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`),
+		"false")
 	w.enqueue("another")
 	w.awaitText("true the rail refuses our credentials, route or form: 401 HTTP 401", `
 		SELECT concat(paused::text, ' ', pause_reason) FROM railhead.payment_rails WHERE rail_type = 'bank'`)
@@ -151,7 +152,8 @@ func TestWrongCredentials(t *testing.T) {
 	w.do(`UPDATE railhead.payment_rails SET paused = false`)
 	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
 	same(t, "executions", w.executions(id), 1)
-	same(t, "acts that were logged", w.text(`SELECT string_agg(act, ' ') FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), "PAUSE_RAIL")
+	same(t, "acts that were logged",
+		w.text(`SELECT string_agg(act, ' ') FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), "PAUSE_RAIL")
 }
 
 // TestWrongCredentialsForSends: the rail is paused although it answers inquiries.
@@ -191,7 +193,8 @@ func TestRefusedRoute(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, profile(c.facts))
 			id := w.enqueue("poison")
-			w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true, Match: railsim.Match{KeyPrefix: w.railKey(id)}})
+			w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true,
+				Match: railsim.Match{KeyPrefix: w.railKey(id)}})
 			w.run(config())
 			for n := 0; w.letter(id) == ""; n++ {
 				if strings.Count(w.states(id), refused) > 8 {

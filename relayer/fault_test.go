@@ -250,8 +250,9 @@ func (w *world) kill(sessions int) {
 func TestServersFault(t *testing.T) {
 	t.Parallel()
 	for what, state := range map[string]string{
-		"shut down": "57P01", "starting up": "57P03", "cancelled": "57014", "link lost": "08006", "too many connections": "53300",
-		"read only": "25006", "lost a race": "40001", "deadlock": "40P01", "locked": "55P03",
+		"shut down": "57P01", "starting up": "57P03", "cancelled": "57014", "link lost": "08006",
+		"too many connections": "53300",
+		"read only":            "25006", "lost a race": "40001", "deadlock": "40P01", "locked": "55P03",
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -137,7 +137,9 @@ func (f *faulty) Turn(ctx context.Context, turn outbox.Turn) (result outbox.Turn
 	return result, nil
 }
 
-func (f *faulty) ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) (claims []payment.Claim, err error) {
+func (f *faulty) ClaimOnly(
+	ctx context.Context, claim outbox.ClaimRequest, only []payment.ID,
+) (claims []payment.Claim, err error) {
 	err = f.around("ClaimOnly", func() (err error) { claims, err = f.Store.ClaimOnly(ctx, claim, only); return err })
 	if err != nil {
 		return nil, err

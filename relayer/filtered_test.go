@@ -10,8 +10,10 @@ import (
 // Whatever the bank says of the re-send, the payment is made once and never called failed.
 func TestExecutedBehindAFilter(t *testing.T) {
 	t.Parallel()
-	forbidden := railsim.Fault{Kind: railsim.StatusAfter, Status: 403, Plain: true, Match: railsim.Match{Nth: 1}, Probability: 1}
-	narrated := railsim.Fault{Kind: railsim.StatusAfter, Status: 422, Word: "REFUSED", Code: "NARR", Match: railsim.Match{Nth: 2}}
+	forbidden := railsim.Fault{Kind: railsim.StatusAfter, Status: 403, Plain: true, Match: railsim.Match{Nth: 1},
+		Probability: 1}
+	narrated := railsim.Fault{Kind: railsim.StatusAfter, Status: 422, Word: "REFUSED", Code: "NARR",
+		Match: railsim.Match{Nth: 2}}
 	for name, c := range map[string]struct {
 		replay railsim.Replay
 		faults []railsim.Fault
@@ -25,7 +27,8 @@ func TestExecutedBehindAFilter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h"`), func(config *railsim.Config) { config.Behaviour.OnReplay = c.replay })
+			w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h"`),
+				func(config *railsim.Config) { config.Behaviour.OnReplay = c.replay })
 			w.faults(append([]railsim.Fault{forbidden}, c.faults...)...)
 			w.run(config())
 			id := w.enqueue("the one")

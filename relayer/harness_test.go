@@ -84,7 +84,8 @@ func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *wor
 	w.bank, w.url = bank, "http://"+listener.Addr().String()
 	w.cell.ApplyProfile("bank", profile)
 	w.cell.SetTimeBudget(budget())
-	w.store, err = executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
+	w.store, err = executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema,
+		Name: "test-relayer"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func config() relayer.Config {
 // budget is the time budget of a world that sets no other.
 func budget() outbox.TimeBudget {
 	return outbox.TimeBudget{
-		ClaimTimeout: 40 * time.Second, StartWithin: 2 * time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 2 * time.Second,
+		ClaimTimeout: 40 * time.Second, StartWithin: 2 * time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second,
+		HeartbeatStale: 2 * time.Second,
 	}
 }
 
@@ -129,7 +131,8 @@ func (w *world) run(config relayer.Config) *running {
 
 func (w *world) notifier() relayer.Notifier {
 	w.t.Helper()
-	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store,
+		w.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -93,7 +93,8 @@ func TestResendHasTheSameBytes(t *testing.T) {
 func TestUselessInquiries(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []railsim.FaultKind{
-		railsim.InquiryHang, railsim.InquiryDrop, railsim.InquiryStatus, railsim.InquiryUnknown, railsim.InquiryGarbage, railsim.InquiryWrongID,
+		railsim.InquiryHang, railsim.InquiryDrop, railsim.InquiryStatus, railsim.InquiryUnknown, railsim.InquiryGarbage,
+		railsim.InquiryWrongID,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -125,10 +126,12 @@ func TestInquiryThatNeverLeft(t *testing.T) {
 	}
 	w.awaitText("2", `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE error_code = 'NOT_SENT'`)
 	rows := w.states(id)
-	if strings.Count(rows, "DISPATCHING") != 1 || !strings.HasPrefix(rows, "DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_SENT INQUIRING RETRYABLE/NOT_SENT") {
+	if strings.Count(rows, "DISPATCHING") != 1 || !strings.HasPrefix(rows,
+		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_SENT INQUIRING RETRYABLE/NOT_SENT") {
 		t.Errorf("rows %s", rows)
 	}
-	w.awaitText("INQUIRE 1 0 true", `SELECT concat_ws(' ', next_action, send_count, inquiry_count, outcome_unknown::text) FROM railhead.payment_outbox_pending`)
+	w.awaitText("INQUIRE 1 0 true",
+		`SELECT concat_ws(' ', next_action, send_count, inquiry_count, outcome_unknown::text) FROM railhead.payment_outbox_pending`)
 }
 
 // TestTakenForNow: a provisional acceptance is asked about and never sent again.
@@ -189,7 +192,8 @@ func TestTakenOrExecutedByAnswer(t *testing.T) {
 // for now is what the inquiry has to name, after a restart of the relayer too.
 func TestAskedByTheBanksOwnReference(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, askable(`, "acceptance": "PROVISIONAL"`), func(c *railsim.Config) { c.Mode, c.SettleDelay = railsim.Provisional, 150*time.Millisecond })
+	w := newWorld(t, askable(`, "acceptance": "PROVISIONAL"`),
+		func(c *railsim.Config) { c.Mode, c.SettleDelay = railsim.Provisional, 150*time.Millisecond })
 	w.asks = "/payments/by-id/{reference}"
 	w.run(config())
 	id := w.enqueue("the one")
@@ -223,7 +227,8 @@ func TestSeenBeforeAndNotFound(t *testing.T) {
 			if err := w.bank.SetOnReplay(replay); err != nil {
 				t.Fatal(err)
 			}
-			w.faults(railsim.Fault{Kind: railsim.DropAfter, Match: railsim.Match{Nth: 1}}, railsim.Fault{Kind: railsim.InquiryNotFound})
+			w.faults(railsim.Fault{Kind: railsim.DropAfter, Match: railsim.Match{Nth: 1}},
+				railsim.Fault{Kind: railsim.InquiryNotFound})
 			w.run(config())
 			id := w.enqueue("the one")
 			w.awaitText("PARKED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))

@@ -20,11 +20,13 @@ func TestWentBackStays(t *testing.T) {
 		{2, false, false}, {2, true, false}, {2, false, false}, // a suspension that forgot nothing here
 		{1, true, true}, {1, false, true}, {2, true, true},
 	} {
-		one.note(outbox.RailRow{ProfileVersion: row.version, Profile: []byte{byte('0' + row.version)}, Suspended: row.suspended})
+		one.note(outbox.RailRow{ProfileVersion: row.version, Profile: []byte{byte('0' + row.version)},
+			Suspended: row.suspended})
 		if one.wentBack != row.wentBack {
 			t.Errorf("row %d, %+v: went back %t", n, row, one.wentBack)
 		}
 		// What is in force is opened.
-		one = &lane{profile: rails.Profile{Version: row.version}, read: []byte{byte('0' + row.version)}, suspended: row.suspended, wentBack: one.wentBack}
+		one = &lane{profile: rails.Profile{Version: row.version}, read: []byte{byte('0' + row.version)},
+			suspended: row.suspended, wentBack: one.wentBack}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// contended lets no outcome go in but one.
+// contended is a store that records only one outcome.
 type contended struct {
 	Store
 	free     payment.ID
@@ -31,8 +31,8 @@ func (c *contended) RecordLate(_ context.Context, outcome payment.Outcome) (paym
 
 func (c *contended) CloseClaims(context.Context, []payment.ID) (int64, error) { return 0, nil }
 
-// TestWaitingOutcomesHoldUpNone: more outcomes wait than one turn tries. What stands behind them is tried by the next
-// turn that tries any, also while a stream drains, which finds each of them due.
+// TestWaitingOutcomesHoldUpNone tests with more late outcomes than one turn tries. Those after them
+// are tried by the next turn, also in a loop that drains, for which all of them are due.
 func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
 	r := newLoop(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler)}, true)
@@ -51,11 +51,12 @@ func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 	}
 }
 
-// TestMoreLateOutcomesThanATurn: what one turn does not come to is taken up by the next at once, and over many
-// nothing is claimed.
+// TestMoreLateOutcomesThanATurn tests that the next turn continues at once with the outcomes that a
+// turn left, and that nothing is claimed while there are many.
 func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
-	r := newLoop(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler), config: Config{RecordMax: lateMax}}, true)
+	r := newLoop(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler),
+		config: Config{RecordMax: lateMax}}, true)
 	for range lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
 	}
@@ -73,7 +74,7 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 			}
 		default:
 			if left > 0 {
-				t.Errorf("%d wait, and nothing looks", left)
+				t.Errorf("%d wait, and no turn is due", left)
 			}
 		}
 		if len(r.late) != left || !r.mayClaim(true) || r.mayClaim(false) {
@@ -82,7 +83,8 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	}
 }
 
-// TestNotifiedOverManyLateOutcomes: a notifier notifies once. Where a turn that it woke might not claim, the next one that may looks.
+// TestNotifiedOverManyLateOutcomes tests a notification whose turn may not claim: the next turn
+// that may claim scans.
 func TestNotifiedOverManyLateOutcomes(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
 	r := newLoop(&Relayer{
@@ -97,7 +99,7 @@ func TestNotifiedOverManyLateOutcomes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.scanOwed != owes {
-			t.Errorf("after turn %d a look is owed: %t", n+1, r.scanOwed)
+			t.Errorf("after turn %d a scan is owed: %t", n+1, r.scanOwed)
 		}
 	}
 }

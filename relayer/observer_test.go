@@ -61,14 +61,15 @@ func TestHeldLane(t *testing.T) {
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
 	config := config()
 	config.StateFile = filepath.Join(t.TempDir(), "server.json")
-	another := fmt.Sprintf(`{"system_identifier": "another", "timeline": 1, "seen_at": %q}`, time.Now().Format(time.RFC3339Nano))
+	another := fmt.Sprintf(`{"system_identifier": "another", "timeline": 1, "seen_at": %q}`,
+		time.Now().Format(time.RFC3339Nano))
 	if err := os.WriteFile(config.StateFile, []byte(another), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitLane(w.run(config), relayer.LaneState{RailType: "bank", Limit: 32, Breaker: rails.BreakerClosed, Stopped: true})
 }
 
-// switched is a notifier whose session and hearing a test decides.
+// switched is a notifier whose session and reception a test controls.
 type switched struct {
 	lostNotifier
 	broken, hears atomic.Bool
@@ -79,11 +80,11 @@ func (b *switched) Test(context.Context) error {
 	if b.hears.Load() {
 		return nil
 	}
-	return errors.New("not heard")
+	return errors.New("not received")
 }
 
-// TestNotifierState tells a session that hears from one that is lost and from one
-// that is broken; the ledger's own notifier listens soon after the start.
+// TestNotifierState distinguishes a session that receives notifications from one that receives none
+// and from one that is broken. The ledger's own notifier listens soon after the start.
 func TestNotifierState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -111,8 +112,8 @@ func TestNotifierState(t *testing.T) {
 	await(r, relayer.NotifierListening)
 }
 
-// TestFailures: every way in which a turn fails has its kind, and each lost
-// commit is told of.
+// TestFailures tests that every way in which a turn fails has its kind, and that each lost commit
+// is reported.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[relayer.Failure]error{
@@ -127,9 +128,9 @@ func TestFailures(t *testing.T) {
 			w.enqueue("waits")
 			w.seen.awaitMore(t, "failed "+string(want), 1)
 			if errors.Is(err, outbox.ErrCommitUnknown) {
-				w.seen.awaitMore(t, "commit unknown", 1) // it is told after the failure
+				w.seen.awaitMore(t, "commit unknown", 1) // reported after the failure
 			} else if w.seen.count("commit unknown") > 0 {
-				t.Error("a lost commit was told of")
+				t.Error("a lost commit was reported")
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// counted notes what the turns of a relayer were.
+// counted is a store that counts the turns of a relayer.
 type counted struct {
 	relayer.Store
 	mu                         sync.Mutex
@@ -50,8 +50,8 @@ func (promptRail) Send(_ context.Context, s rails.Send) rails.Result {
 	return rails.Result{Result: payment.ResultAccepted, Reference: s.OutboxID.String()}
 }
 
-// TestAnAnswerIsRecordedWithoutALook: while every enqueue notifies, an answer alone
-// is no reason to look for due instructions.
+// TestAnAnswerIsRecordedWithoutALook tests that an outcome alone causes no scan while every enqueue
+// notifies.
 func TestAnAnswerIsRecordedWithoutALook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -65,12 +65,13 @@ func TestAnAnswerIsRecordedWithoutALook(t *testing.T) {
 		w.awaitStates(w.enqueue(fmt.Sprint(n)), "DISPATCHING DISPATCHED")
 	}
 	if _, recordings, _ := store.look(); recordings == 0 {
-		t.Error("every turn looked for due instructions")
+		t.Error("every turn scanned for due instructions")
 	}
 }
 
-// TestANotificationDuringThePauseIsTakenAlong: what notifies while a turn that is to record waits for
-// its time is claimed by that turn, and not by one more after another pause.
+// TestANotificationDuringThePauseIsTakenAlong tests that a payment whose notification arrives while
+// a turn that only records waits for its time is claimed by that turn, and not by another one after
+// another pause.
 func TestANotificationDuringThePauseIsTakenAlong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -93,8 +94,8 @@ func TestANotificationDuringThePauseIsTakenAlong(t *testing.T) {
 	}
 }
 
-// TestAStreamSharesTurns: many enqueues, one after the other, are claimed by few
-// turns; nothing is left, and the relayer sleeps again afterwards.
+// TestAStreamSharesTurns tests that many enqueues in a row are claimed by few turns, that nothing
+// is left, and that the relayer arms the notifier again afterwards.
 func TestAStreamSharesTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -124,8 +125,9 @@ func TestAStreamSharesTurns(t *testing.T) {
 	w.awaitStates(w.enqueue("later"), "DISPATCHING DISPATCHED")
 }
 
-// TestABurstGoesAtOnce: of a lane in which little was due a turn takes few. What
-// it leaves of a burst waits for no poll, and for no answer of a slow rail.
+// TestABurstGoesAtOnce tests a lane in which little was due, of which a turn takes few
+// instructions. What it leaves of a burst waits neither for the poll nor for an answer of a slow
+// rail.
 func TestABurstGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 64,
@@ -150,7 +152,7 @@ func TestABurstGoesAtOnce(t *testing.T) {
 		select {
 		case <-slow.arrived:
 		case <-late:
-			t.Fatalf("after 8 s %d of %d are on their way", n, burst)
+			t.Fatalf("after 8 s %d of %d are being sent", n, burst)
 		}
 	}
 }

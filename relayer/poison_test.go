@@ -56,7 +56,8 @@ func TestPoisonRow(t *testing.T) {
 				w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
 			}
 			w.enqueue("neighbour") // for the case that the bad one was the last
-			w.awaitText("UNCLAIMABLE SQLSTATE_23514", `SELECT coalesce((SELECT reason || ' ' || error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(bad))
+			w.awaitText("UNCLAIMABLE SQLSTATE_23514",
+				`SELECT coalesce((SELECT reason || ' ' || error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(bad))
 			same(t, "quarantined", w.text(`SELECT string_agg(instruction_id, ' ') FROM railhead.v_outbox_pending WHERE next_attempt_at = 'infinity'`), "bad")
 			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 1)
 			same(t, "rows of the bad one", w.states(bad), "")
@@ -122,7 +123,8 @@ func TestManyPutBack(t *testing.T) {
 		w.enqueue(fmt.Sprintf("paid-%d", n))
 	}
 	first := w.run(oneStream())
-	w.awaitText(strconv.Itoa(paid), `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
+	w.awaitText(strconv.Itoa(paid),
+		`SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +200,8 @@ func TestPoisonNextToALock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	if _, err := tx.Exec(t.Context(), `SELECT FROM railhead.payment_outbox_pending WHERE outbox_id = $1 FOR UPDATE`, [16]byte(good)); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT FROM railhead.payment_outbox_pending WHERE outbox_id = $1 FOR UPDATE`,
+		[16]byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	w.run(oneStream())

@@ -13,13 +13,14 @@ import (
 	"github.com/railhead-pay/railhead/ledger/executor"
 )
 
-// TestTwoPhaseCommit: with railhead.notify at off a transaction that enqueues can be
-// prepared whether a relayer sleeps or not. It keeps no relayer from sleeping, and
-// its payment is found by the poll.
+// TestTwoPhaseCommit tests that, with railhead.notify at off, a transaction that enqueues can be
+// prepared whether the notifier is armed or not. It does not keep a relayer from arming the
+// notifier, and the poll finds its payment.
 func TestTwoPhaseCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store,
+		w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestTwoPhaseCommit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := listener.WaitForNotification(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the notifier was notified: %v", err)
+		t.Errorf("the enqueue notified: %v", err)
 	}
 	w.run(config())
 	w.awaitStates(id, "DISPATCHING DISPATCHED")

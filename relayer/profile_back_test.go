@@ -41,7 +41,8 @@ func TestAnotherProfileOfTheNumber(t *testing.T) {
 	id := w.enqueue("the one")
 	w.awaitTurns(5)
 	same(t, "sends by one that can't be read", w.sends(id), 0)
-	never, err := celltest.Canonical("bank", profile(`"resend_on_unknown": "NEVER", "id_after_refusal": "SAME", "checks": {"currencies": ["EUR"]}`))
+	never, err := celltest.Canonical("bank",
+		profile(`"resend_on_unknown": "NEVER", "id_after_refusal": "SAME", "checks": {"currencies": ["EUR"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,8 @@ func TestRailOfOthers(t *testing.T) {
 // TestConfiguration gives every fault at once.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	_, err := relayer.New(relayer.Config{Poll: time.Hour, HeartbeatEvery: time.Hour, ClaimMax: -1}, nil, nil, nil, nil, nil)
+	_, err := relayer.New(relayer.Config{Poll: time.Hour, HeartbeatEvery: time.Hour, ClaimMax: -1}, nil, nil, nil, nil,
+		nil)
 	for _, want := range []string{"worker id", "poll is", "heartbeat every", "claim max"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to tell of %q", err, want)
@@ -172,7 +173,8 @@ func TestOtherBudgetIsRefused(t *testing.T) {
 	if !errors.Is(err, outbox.ErrOtherBudget) {
 		t.Fatalf("run: %v", err)
 	}
-	for _, want := range []string{"claim_timeout is 1m here and 40s in the cell", "RAILHEAD_CLAIM_TIMEOUT", "railhead settings set claim_timeout 1m --reason"} {
+	for _, want := range []string{"claim_timeout is 1m here and 40s in the cell", "RAILHEAD_CLAIM_TIMEOUT",
+		"railhead settings set claim_timeout 1m --reason"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want it to say %q", err, want)
 		}

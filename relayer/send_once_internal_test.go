@@ -11,15 +11,16 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// TestOnceWaitsForTheAcceptance: what its caller wants sent once waits while a restore may have forgotten a send of it, also where
-// the lane goes on, and is not parked for that.
+// TestOnceWaitsForTheAcceptance: what its caller wants sent once waits while a restore may have
+// forgotten a send of it, also where the lane goes on, and is not parked for that.
 func TestOnceWaitsForTheAcceptance(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
 	slots := &reservation{lane: &lane{}}
 	slots.lane.profile.Policy = policy
-	claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ParticipantID: "p", RailType: "bank", Payload: []byte("{}"), CreatedAt: noon, ClaimedAt: noon, SendOnce: true}
+	claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ParticipantID: "p", RailType: "bank",
+		Payload: []byte("{}"), CreatedAt: noon, ClaimedAt: noon, SendOnce: true}
 	print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
 	claim.Fingerprint = print[:]
 	claim = claim.Weigh([]payment.Suspension{{KnownUntil: noon.Add(-time.Minute), OpenedAt: noon.Add(-time.Second)}})
@@ -27,31 +28,36 @@ func TestOnceWaitsForTheAcceptance(t *testing.T) {
 	if stopped == nil || stopped.Result != payment.ResultNotSent {
 		t.Fatalf("stopped by %+v", stopped)
 	}
-	if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); !d.Requeue || d.NextAction != payment.ActionSend || d.SendCount != 0 {
+	if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); !d.Requeue ||
+		d.NextAction != payment.ActionSend || d.SendCount != 0 {
 		t.Errorf("goes on as %+v", d)
 	}
 	// Each look costs two rows: they come further and further apart, and never further than this.
-	for attempt, wait := range map[int]time.Duration{1: 30 * time.Second, 5: 90 * time.Second, 101: 5 * time.Minute, 1 << 30: 5 * time.Minute} {
+	for attempt, wait := range map[int]time.Duration{1: 30 * time.Second, 5: 90 * time.Second, 101: 5 * time.Minute,
+		1 << 30: 5 * time.Minute} {
 		claim.AttemptNo = attempt
 		if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); d.Delay != wait {
 			t.Errorf("waits %s after attempt %d, want %s", d.Delay, attempt, wait)
 		}
 	}
 	claim.OutcomeUnknown = true // that it was sent is known: an operator judges
-	if _, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
+	if _, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now()); stopped == nil ||
+		stopped.Result != payment.ResultWindowClosed {
 		t.Errorf("sent and unknown: stopped by %+v", stopped)
 	}
 }
 
-// TestDoubtedWaitsWhenTheWindowCloses: a lane goes on while the rail knows the keys of what may be forgotten. What is claimed
-// just before that ends, and looked at after it, waits as what was not claimed.
+// TestDoubtedWaitsWhenTheWindowCloses: a lane goes on while the rail knows the keys of what may be
+// forgotten. What is claimed just before that ends, and looked at after it, waits as what was not
+// claimed.
 func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
 	slots := &reservation{lane: &lane{}}
 	slots.lane.profile.Policy = policy
-	claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ParticipantID: "p", RailType: "bank", Payload: []byte("{}"), CreatedAt: noon, ClaimedAt: noon}
+	claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ParticipantID: "p", RailType: "bank",
+		Payload: []byte("{}"), CreatedAt: noon, ClaimedAt: noon}
 	print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
 	claim.Fingerprint = print[:]
 	claim = claim.Weigh([]payment.Suspension{{KnownUntil: noon.Add(-55 * time.Minute), OpenedAt: noon.Add(-time.Minute)}})
@@ -59,17 +65,20 @@ func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
 	if stopped == nil || stopped.Result != payment.ResultNotSent {
 		t.Fatalf("stopped by %+v", stopped)
 	}
-	if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); !d.Requeue || d.OutcomeUnknown || d.Delay < 30*time.Second {
+	if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); !d.Requeue || d.OutcomeUnknown ||
+		d.Delay < 30*time.Second {
 		t.Errorf("goes on as %+v", d)
 	}
 	claim.OutcomeUnknown = true
-	if _, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
+	if _, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now()); stopped == nil ||
+		stopped.Result != payment.ResultWindowClosed {
 		t.Errorf("sent and unknown: stopped by %+v", stopped)
 	}
 }
 
-// TestResendThatArrivesLate: between the claim and the first byte a connection is made, and the bytes take their time too. A re-send that the
-// rail might know the key of no more when it arrives does not begin.
+// TestResendThatArrivesLate: between the claim and the first byte a connection is made, and the
+// bytes take their time too. A re-send that the rail might know the key of no more when it arrives
+// does not begin.
 func TestResendThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,8 +88,10 @@ func TestResendThatArrivesLate(t *testing.T) {
 		slots.lane.profile.Timeouts = rails.Timeouts{Write: payment.Duration(2 * time.Second)}
 		now := time.Now()
 		claim := payment.Claim{
-			Action: payment.ActionSend, AttemptNo: 3, ParticipantID: "p", RailType: "bank", Payload: []byte(`{"amount":"1.00","currency":"EUR"}`),
-			ClaimedAt: now, FirstSentAt: now.Add(-13 * time.Second), LastSentAt: now.Add(-13 * time.Second), SendCount: 1, OutcomeUnknown: true,
+			Action: payment.ActionSend, AttemptNo: 3, ParticipantID: "p", RailType: "bank",
+			Payload:   []byte(`{"amount":"1.00","currency":"EUR"}`),
+			ClaimedAt: now, FirstSentAt: now.Add(-13 * time.Second), LastSentAt: now.Add(-13 * time.Second), SendCount: 1,
+			OutcomeUnknown: true,
 		}
 		print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
 		claim.Fingerprint = print[:]
@@ -117,7 +128,8 @@ func TestResendThatArrivesLate(t *testing.T) {
 			t.Errorf("half a second before it expires: %v", err)
 		}
 		// What does not begin, and may not any more, waits for an operator.
-		if d := policy.Decide(claim, payment.Answer{Result: payment.ResultNotSent, Elapsed: 3 * time.Second}); d.State != payment.Parked || d.ErrorCode != payment.CodeWindowClosed {
+		if d := policy.Decide(claim, payment.Answer{Result: payment.ResultNotSent,
+			Elapsed: 3 * time.Second}); d.State != payment.Parked || d.ErrorCode != payment.CodeWindowClosed {
 			t.Errorf("goes on as %+v", d)
 		}
 	})

@@ -117,7 +117,8 @@ func TestShutdownWithoutADatabase(t *testing.T) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	before := goleak.IgnoreCurrent()
-	w.faults(railsim.Fault{Kind: railsim.HangAfter, Probability: 0.3}, railsim.Fault{Kind: railsim.DropAfter, Probability: 0.3})
+	w.faults(railsim.Fault{Kind: railsim.HangAfter, Probability: 0.3},
+		railsim.Fault{Kind: railsim.DropAfter, Probability: 0.3})
 	w.setBudget(func(b *outbox.TimeBudget) { b.Drain = 200 * time.Millisecond })
 	r := w.run(config())
 	for n := range 40 {

@@ -28,8 +28,9 @@ func (h *held) Send(ctx context.Context, s rails.Send) rails.Result {
 	return result
 }
 
-// TestRefusalInHandAtShutdown: the server is started again while the only relayer drains. The refusal that comes then waits for a look
-// at the server, and the relayer takes one: the refusal is recorded before it ends.
+// TestRefusalInHandAtShutdown: the server is started again while the only relayer drains. The
+// refusal that comes then waits for a look at the server, and the relayer takes one: the refusal is
+// recorded before it ends.
 func TestRefusalInHandAtShutdown(t *testing.T) {
 	t.Parallel()
 	srv, cluster := pgtest.Server(t, pgserver.Options{})
@@ -47,7 +48,8 @@ func TestRefusalInHandAtShutdown(t *testing.T) {
 	w.bank, w.url = bank, "http://"+listener.Addr().String()
 	w.cell.ApplyProfile("bank", fastProfile)
 	w.setBudget(func(b *outbox.TimeBudget) { b.Drain, b.RecordWithin = 10*time.Second, 5*time.Second })
-	w.store, err = executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
+	w.store, err = executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema,
+		Name: "test-relayer"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ const (
 func (w *world) accept() {
 	w.t.Helper()
 	operator := w.cell.Conn(w.t, celltest.Operator)
-	if _, err := operator.Exec(w.t.Context(), `SELECT railhead.accept_timeline('compared with the statement of the bank', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`); err != nil {
+	if _, err := operator.Exec(w.t.Context(),
+		`SELECT railhead.accept_timeline('compared with the statement of the bank', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -152,7 +153,8 @@ func TestMemoryOfAnEarlierStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			memory := outbox.Remembered{
-				SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, LogPosition: server.LogPosition, SeenAt: server.Now,
+				SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, LogPosition: server.LogPosition,
+				SeenAt: server.Now,
 			}
 			c.change(&memory)
 			config := config()
@@ -195,7 +197,8 @@ func TestNoMemory(t *testing.T) {
 	w.awaitText("true", `SELECT bool_or(vouched)::text FROM railhead.outbox_heartbeats WHERE name <> 'relayer-before'`)
 	other := config()
 	w.run(other)
-	w.awaitText("true", `SELECT coalesce((SELECT vouched FROM railhead.outbox_heartbeats WHERE name = $1), false)::text`, other.WorkerID)
+	w.awaitText("true", `SELECT coalesce((SELECT vouched FROM railhead.outbox_heartbeats WHERE name = $1), false)::text`,
+		other.WorkerID)
 	w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_suspensions`)
 }
 
@@ -212,7 +215,8 @@ func TestOthersAreAwaited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(outbox.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, SeenAt: server.Now})
+	text, err := json.Marshal(outbox.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline,
+		SeenAt: server.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +278,8 @@ func TestForgottenSendIsNotTheFirst(t *testing.T) {
 					SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, enqueued_at, headers
 					FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`, forgetClaims, otherTimeline, beforeThis)
 				if accepted {
-					if err := w.store.Suspend(t.Context(), "test", outbox.CauseNewTimeline, "in a test", time.Now().Add(time.Hour)); err != nil {
+					if err := w.store.Suspend(t.Context(), "test", outbox.CauseNewTimeline, "in a test",
+						time.Now().Add(time.Hour)); err != nil {
 						t.Fatal(err)
 					}
 					w.accept()
@@ -317,7 +322,8 @@ func TestDamagedStateFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	for name, text := range map[string]string{
-		"cut off": `{"system_identifier": "71`, "empty": "", "no object": "null", "of no server": "{}", "noise": "\x00\x01\x02",
+		"cut off": `{"system_identifier": "71`, "empty": "", "no object": "null", "of no server": "{}",
+		"noise": "\x00\x01\x02",
 	} {
 		config := config()
 		config.StateFile = filepath.Join(t.TempDir(), "server.json")
@@ -325,7 +331,8 @@ func TestDamagedStateFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := relayer.New(config, w.store, lostNotifier{}, w.open, w.seen, w.log)
-		if err == nil || !strings.Contains(err.Error(), config.StateFile+" is damaged") || !strings.Contains(err.Error(), "remove the file") {
+		if err == nil || !strings.Contains(err.Error(), config.StateFile+" is damaged") ||
+			!strings.Contains(err.Error(), "remove the file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -334,7 +341,8 @@ func TestDamagedStateFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Dir(config.StateFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := relayer.New(config, w.store, lostNotifier{}, w.open, w.seen, w.log); err == nil || !strings.Contains(err.Error(), "RAILHEAD_STATE_DIR") {
+	if _, err := relayer.New(config, w.store, lostNotifier{}, w.open, w.seen, w.log); err == nil ||
+		!strings.Contains(err.Error(), "RAILHEAD_STATE_DIR") {
 		t.Errorf("no folder: %v", err)
 	}
 }

@@ -83,7 +83,8 @@ func (w *world) everybody() (stop func()) {
 		return c
 	}
 	w.cell.SetTimeBudget(outbox.TimeBudget{
-		ClaimTimeout: 4 * time.Second, StartWithin: 500 * time.Millisecond, RecordWithin: 500 * time.Millisecond, Drain: 500 * time.Millisecond,
+		ClaimTimeout: 4 * time.Second, StartWithin: 500 * time.Millisecond, RecordWithin: 500 * time.Millisecond,
+		Drain:          500 * time.Millisecond,
 		HeartbeatStale: 600 * time.Millisecond,
 	})
 	var ends []func()
@@ -144,7 +145,8 @@ type mortal struct {
 func (m *mortal) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	result, err := m.faulty.Turn(ctx, turn)
 	if n := len(result.Claims); n > 0 && m.claimed.Add(int64(n)) >= 10 {
-		for _, call := range []string{"Turn", "Heartbeat", "RecordLate", "ClaimOnly", "FindClaim", "CloseClaims", "CheckServer"} {
+		for _, call := range []string{"Turn", "Heartbeat", "RecordLate", "ClaimOnly", "FindClaim", "CloseClaims",
+			"CheckServer"} {
 			m.fail(call, lostBefore)
 		}
 	}

@@ -38,7 +38,8 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 		"a caller, then a crash":                                {between: func(w *world, _ *executor.Executor) { w.enqueue("meanwhile") }, crash: true, again: true},
 		"a caller, then a failover to a standby":                {between: func(w *world, _ *executor.Executor) { w.enqueue("meanwhile") }, crash: true, again: true, standby: true},
 		"the API's heartbeat, then a plain restart": {again: true, between: func(w *world, store *executor.Executor) {
-			_, err := store.Heartbeat(w.t.Context(), outbox.Heartbeat{Name: "api-1", Kind: "ingest", Host: "h", Version: "v", Status: "running"})
+			_, err := store.Heartbeat(w.t.Context(), outbox.Heartbeat{Name: "api-1", Kind: "ingest", Host: "h", Version: "v",
+				Status: "running"})
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -64,7 +65,8 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 			w.cell.SetTimeBudget(budget())
 			open := func() *executor.Executor {
 				t.Helper()
-				store, err := executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
+				store, err := executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema,
+					Name: "test-relayer"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -164,8 +166,9 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 			config := config()
 			config.StateFile = filepath.Join(t.TempDir(), "server.json")
 			text, err := json.Marshal(outbox.Remembered{
-				SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, LogPosition: server.LogPosition + 1<<30, SeenAt: server.Now,
-				Name: "relayer-gone", Beats: 9, OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: server.Now,
+				SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, LogPosition: server.LogPosition + 1<<30,
+				SeenAt: server.Now,
+				Name:   "relayer-gone", Beats: 9, OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: server.Now,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -205,7 +208,8 @@ func TestOthersAreAwaitedBehindTheAPI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := json.Marshal(outbox.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, SeenAt: server.Now.Add(-2 * time.Minute)})
+			text, err := json.Marshal(outbox.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline,
+				SeenAt: server.Now.Add(-2 * time.Minute)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,21 +8,21 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// asleep waits until the relayer has nothing to do and no reason to look soon.
+// asleep waits until the relayer has nothing to do and no reason to scan soon.
 func (w *world) asleep() {
 	w.t.Helper()
 	w.seen.await(w.t, func() error { return w.seen.quietFor(200 * time.Millisecond) })
 }
 
-// TestNotificationsWake: with the poll a minute away, NOTIFY alone gets a payment
-// through at once.
+// TestNotificationsWake tests that NOTIFY alone gets a payment sent at once, with the poll a minute
+// away.
 func TestNotificationsWake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	config := config()
 	config.Poll, config.RefreshEvery = time.Minute, time.Minute
 	w.run(config)
-	w.seen.awaitMore(t, "notifier", 1) // the backlog's: it listens
+	w.seen.awaitMore(t, "notifier", 1) // for the backlog: it listens
 	for _, name := range []string{"first", "second"} {
 		w.asleep()
 		polls := w.seen.count("poll")
@@ -34,7 +34,7 @@ func TestNotificationsWake(t *testing.T) {
 	}
 }
 
-// TestThePollWakes: with no notifier, the poll alone does.
+// TestThePollWakes tests that the poll alone wakes a relayer without notifications.
 func TestThePollWakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -57,7 +57,7 @@ func TestThePollWakes(t *testing.T) {
 	}
 }
 
-// TestDueLaterIsFoundByThePoll: nothing notifies when a time comes.
+// TestDueLaterIsFoundByThePoll tests an instruction whose time comes: no notification marks that.
 func TestDueLaterIsFoundByThePoll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -88,5 +88,6 @@ func TestRailsAreApart(t *testing.T) {
 	for _, id := range ids {
 		w.awaitStates(id, "DISPATCHING DISPATCHED")
 	}
-	same(t, "claimed of the rail that hangs", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'other'`), 2)
+	same(t, "claimed of the rail that hangs",
+		w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'other'`), 2)
 }

@@ -58,7 +58,8 @@ func newDoor(t *testing.T, config api.Config) *fakeDoor {
 	t.Helper()
 	d := &fakeDoor{t: t, fake: newFake(), log: &syncBuffer{}}
 	var err error
-	d.api, err = api.New(config, d.fake, nil, slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	d.api, err = api.New(config, d.fake, nil, slog.New(slog.NewTextHandler(d.log,
+		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,8 @@ func (d *fakeDoor) want(what string, got answer, status int, fields ...string) {
 			d.t.Errorf("%s: %s is %q, want %q: %s", what, fields[n], got.field(fields[n]), fields[n+1], got.text)
 		}
 	}
-	if status >= 400 && (got.header.Get("Content-Type") != "application/problem+json" || !strings.HasPrefix(got.field("type"), "https://") || got.field("status") != fmt.Sprint(status)) {
+	if status >= 400 && (got.header.Get("Content-Type") != "application/problem+json" ||
+		!strings.HasPrefix(got.field("type"), "https://") || got.field("status") != fmt.Sprint(status)) {
 		d.t.Errorf("%s: no problem: %v %s", what, got.header, got.text)
 	}
 }
@@ -140,21 +142,25 @@ func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
 	first := d.post(valid, "k-1", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	d.want("the first call", first, 201, "state", "PENDING", "replayed", "false", "instruction_id", "i-1", "idempotency_key", "k-1", "sequence_id", "1")
-	if first.header.Get("Location") != "/v1/instructions/"+first.field("outbox_id") || first.header.Get("Idempotent-Replayed") != "" {
+	d.want("the first call", first, 201, "state", "PENDING", "replayed", "false", "instruction_id", "i-1",
+		"idempotency_key", "k-1", "sequence_id", "1")
+	if first.header.Get("Location") != "/v1/instructions/"+first.field("outbox_id") ||
+		first.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("headers %v", first.header)
 	}
 	if got := d.fake.got[0].Headers["traceparent"]; got == "" {
 		t.Error("the trace did not go along")
 	}
 	again := d.post(valid, `"k-1"`)
-	d.want("the same again, its key as a structured string", again, 200, "replayed", "true", "outbox_id", first.field("outbox_id"))
+	d.want("the same again, its key as a structured string", again, 200, "replayed", "true", "outbox_id",
+		first.field("outbox_id"))
 	if again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("headers %v", again.header)
 	}
 	d.want("all fields", d.post(`{"instruction_id": "i-2", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "1", "currency": "EUR"},
 		"not_before": "2026-11-21T09:00:00Z", "expires_at": "2027-11-21T10:00:00.5+01:00", "priority": 0, "send_once": true, "on_behalf_of": "clerk 7"}`, "k-2"), 201, "on_behalf_of", "clerk 7")
-	if in := d.fake.got[len(d.fake.got)-1]; in.Priority != payment.PriorityUrgent || !in.SendOnce || in.NotBefore.IsZero() || in.ExpiresAt.IsZero() {
+	if in := d.fake.got[len(d.fake.got)-1]; in.Priority != payment.PriorityUrgent || !in.SendOnce ||
+		in.NotBefore.IsZero() || in.ExpiresAt.IsZero() {
 		t.Errorf("took %+v", in)
 	}
 
@@ -233,7 +239,8 @@ func TestCommitWord(t *testing.T) {
 		failure = c.err
 		got := d.post(valid, "k")
 		d.want(c.err.Error(), got, c.status, "commit", c.commit, "code", c.code)
-		if (got.header.Get("Retry-After") != "") != c.retry || strings.Contains(got.text, "secret") || strings.Contains(got.text, "10.50") {
+		if (got.header.Get("Retry-After") != "") != c.retry || strings.Contains(got.text, "secret") ||
+			strings.Contains(got.text, "10.50") {
 			t.Errorf("%v: %v %s", c.err, got.header, got.text)
 		}
 	}
@@ -256,14 +263,17 @@ func TestNothingIsEchoed(t *testing.T) {
 		return nil
 	}
 	for _, body := range []string{
-		marker, `"` + marker + `"`, `{"payload": "` + marker, `{"payload": "` + marker + `"}`, `{"instruction_id": {"x": "` + marker + `"}}`,
+		marker, `"` + marker + `"`, `{"payload": "` + marker, `{"payload": "` + marker + `"}`,
+		`{"instruction_id": {"x": "` + marker + `"}}`,
 		`{"priority": "` + marker + `"}`, `{"expires_at": "` + marker + `"}`, `{"payload": {"a": "` + marker + `", "a": 1}}`,
-		`{"payload": {"a": "` + marker + "\xff" + `"}}`, `{"on_behalf_of": ["` + marker + `"]}`, strings.Replace(valid, "10.50", marker, 1),
+		`{"payload": {"a": "` + marker + "\xff" + `"}}`, `{"on_behalf_of": ["` + marker + `"]}`,
+		strings.Replace(valid, "10.50", marker, 1),
 		strings.Repeat(marker, 10_000),
 	} {
 		for _, got := range []answer{
 			d.post(body, "k"),
-			d.call("POST", "/v1/instructions/batch", strings.ReplaceAll(body, "\n", " "), "Content-Type", "application/x-ndjson"),
+			d.call("POST", "/v1/instructions/batch", strings.ReplaceAll(body, "\n", " "), "Content-Type",
+				"application/x-ndjson"),
 			d.call("POST", "/v1/instructions/"+payment.NewID().String()+"/cancel", body),
 		} {
 			if strings.Contains(got.text, marker) {
@@ -281,13 +291,15 @@ func TestWait(t *testing.T) {
 	d := newDoor(t, api.Config{WaitMax: time.Second})
 	late := d.post(valid, "k-1", "Prefer", "respond-async, wait=1")
 	d.want("no outcome in time", late, 202, "state", "PENDING", "certainty", "NOT_SENT", "replayed", "false")
-	if late.header.Get("Location") == "" || late.header.Get("Retry-After") == "" || late.header.Get("Preference-Applied") != "wait=1" {
+	if late.header.Get("Location") == "" || late.header.Get("Retry-After") == "" ||
+		late.header.Get("Preference-Applied") != "wait=1" {
 		t.Errorf("headers %v", late.header)
 	}
 	close(d.fake.rests)
 	got := d.post(valid, "k-1", "Prefer", "wait=900")
 	d.want("the outcome", got, 200, "state", "DISPATCHED", "certainty", "ACCEPTED", "replayed", "true")
-	d.want("asked with a wait", d.call("GET", "/v1/instructions/"+late.field("outbox_id"), "", "Prefer", "wait=1"), 200, "state", "DISPATCHED")
+	d.want("asked with a wait", d.call("GET", "/v1/instructions/"+late.field("outbox_id"), "", "Prefer", "wait=1"), 200,
+		"state", "DISPATCHED")
 	d.fake.fails = func(call string) error {
 		if call == "status" {
 			return errors.New("the database went away")
@@ -295,7 +307,8 @@ func TestWait(t *testing.T) {
 		return nil
 	}
 	// It is stored all the same.
-	d.want("no word of the outcome", d.post(strings.Replace(valid, "i-1", "i-2", 1), "k-2", "Prefer", "wait=1"), 202, "state", "PENDING")
+	d.want("no word of the outcome", d.post(strings.Replace(valid, "i-1", "i-2", 1), "k-2", "Prefer", "wait=1"), 202,
+		"state", "PENDING")
 }
 
 func TestReads(t *testing.T) {
@@ -365,7 +378,8 @@ func TestTokens(t *testing.T) {
 	if err := d.api.NoteUses(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.fake.noted[outbox.TokenDigest(aToken)]; got != [2]int64{0, 2} || !strings.Contains(d.log.String(), "0011223344556677") {
+	if got := d.fake.noted[outbox.TokenDigest(aToken)]; got != [2]int64{0, 2} ||
+		!strings.Contains(d.log.String(), "0011223344556677") {
 		t.Errorf("noted %v; log %s", got, d.log)
 	}
 
@@ -386,7 +400,8 @@ func TestBatch(t *testing.T) {
 	request.Header.Set("Authorization", "Bearer "+aToken)
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	line := func(n int) string {
-		return strings.Replace(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1), `"rail_type"`, fmt.Sprintf(`"idempotency_key": "k-%d", "rail_type"`, n), 1) + "\n"
+		return strings.Replace(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1), `"rail_type"`,
+			fmt.Sprintf(`"idempotency_key": "k-%d", "rail_type"`, n), 1) + "\n"
 	}
 	var sent sync.WaitGroup
 	next := make(chan string, 1)
@@ -430,7 +445,8 @@ func TestBatch(t *testing.T) {
 	read("another participant's", 403)
 	close(next)
 	end := read("the end", 200)
-	if end["end"] != true || end["lines"] != 6.0 || end["created"] != 2.0 || end["replayed"] != 1.0 || end["refused"] != 3.0 {
+	if end["end"] != true || end["lines"] != 6.0 || end["created"] != 2.0 || end["replayed"] != 1.0 ||
+		end["refused"] != 3.0 {
 		t.Errorf("the end is %v", end)
 	}
 	sent.Wait()
@@ -441,14 +457,16 @@ func TestBatch(t *testing.T) {
 	}
 	before := d.fake.batches
 	got := d.call("POST", "/v1/instructions/batch", many.String(), "Content-Type", "application/x-ndjson")
-	if all := strings.Split(strings.TrimSpace(got.text), "\n"); len(all) != 1001 || !strings.Contains(all[1000], `"created":1000`) {
+	if all := strings.Split(strings.TrimSpace(got.text), "\n"); len(all) != 1001 ||
+		!strings.Contains(all[1000], `"created":1000`) {
 		t.Errorf("%d lines, the last %s", len(all), all[len(all)-1])
 	}
 	if calls := d.fake.batches - before; calls < 4 || calls > 100 {
 		t.Errorf("%d calls of the store for 1,000 lines", calls)
 	}
 
-	got = d.call("POST", "/v1/instructions/batch", line(1)+strings.Repeat("x", 200<<10), "Content-Type", "application/x-ndjson")
+	got = d.call("POST", "/v1/instructions/batch", line(1)+strings.Repeat("x", 200<<10), "Content-Type",
+		"application/x-ndjson")
 	if !strings.Contains(got.text, `"status":413`) || !strings.Contains(got.text, `"lines":1`) {
 		t.Errorf("a line that is too long: %s", got.text)
 	}
@@ -567,7 +585,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 	var given, want any
 	got := d.call("GET", "/openapi.json", "", "Authorization", "-")
-	if json.Unmarshal([]byte(got.text), &given) != nil || json.Unmarshal(raw, &want) != nil || fmt.Sprint(given) != fmt.Sprint(want) {
+	if json.Unmarshal([]byte(got.text), &given) != nil || json.Unmarshal(raw, &want) != nil ||
+		fmt.Sprint(given) != fmt.Sprint(want) {
 		t.Errorf("GET /openapi.json: %d %.200s", got.status, got.text)
 	}
 }
@@ -603,7 +622,8 @@ func TestBrokenBatches(t *testing.T) {
 	}
 }
 
-// TestPlacesOfBatches: no token holds the places of others, nor one that is not for enqueuing any, and none for as long as it likes.
+// TestPlacesOfBatches: no token holds the places of others, nor one that is not for enqueuing any,
+// and none for as long as it likes.
 func TestPlacesOfBatches(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{IdleMax: 300 * time.Millisecond, BatchTimeMax: 3 * time.Second})
@@ -617,7 +637,8 @@ func TestPlacesOfBatches(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		_, err = io.WriteString(conn, "POST /v1/instructions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+aToken+
-			"\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"+fmt.Sprintf("%x\r\n%s\r\n", len(line), line))
+			"\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"+fmt.Sprintf("%x\r\n%s\r\n", len(line),
+			line))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -667,8 +688,10 @@ func TestPlacesOfBatches(t *testing.T) {
 		}
 	}
 	d.want("afterwards", d.call("POST", "/v1/instructions/batch", line, "Content-Type", "application/x-ndjson"), 200)
-	d.want("too many blank lines", d.call("POST", "/v1/instructions/batch", strings.Repeat("\n", 10_001)+line, "Content-Type", "application/x-ndjson"), 200)
+	d.want("too many blank lines", d.call("POST", "/v1/instructions/batch", strings.Repeat("\n", 10_001)+line,
+		"Content-Type", "application/x-ndjson"), 200)
 	other := newDoor(t, api.Config{})
 	other.fake.token.Verbs = []string{"READ", "CANCEL"}
-	other.want("not for enqueuing", other.call("POST", "/v1/instructions/batch", line, "Content-Type", "application/x-ndjson"), 403)
+	other.want("not for enqueuing", other.call("POST", "/v1/instructions/batch", line, "Content-Type",
+		"application/x-ndjson"), 403)
 }

@@ -130,7 +130,8 @@ func TestEventPages(t *testing.T) {
 	if strings.Join(all, " ") != strings.Join(mine, " ") || pages != 4 {
 		t.Errorf("%d events in %d pages, want %d in 4", len(all), pages, len(mine))
 	}
-	if names, page := d.events("?limit=50" + next); len(names) != 0 || page.field("more") != "false" || "&after="+page.field("next") != next {
+	if names, page := d.events("?limit=50" + next); len(names) != 0 || page.field("more") != "false" ||
+		"&after="+page.field("next") != next {
 		t.Errorf("at the end: %v", page.text)
 	}
 	if names, _ := d.events("?participant_id=p3&types=payment.failed,payment.expired&limit=200"); len(names) != 41 {
@@ -140,8 +141,10 @@ func TestEventPages(t *testing.T) {
 		t.Errorf("%d are of later", len(names))
 	}
 	for query, field := range map[string]string{
-		"?limit=0": "query.limit", "?limit=201": "query.limit", "?limit=x": "query.limit", "?after=x": "query.after", "?after=" + strings.Repeat("A", 71): "query.after",
-		"?since=yesterday": "query.since", "?types=payment.made": "query.types", "?types=": "query.types", "?unknown=1": "query.unknown", "?%zz": "",
+		"?limit=0": "query.limit", "?limit=201": "query.limit", "?limit=x": "query.limit", "?after=x": "query.after",
+		"?after=" + strings.Repeat("A", 71): "query.after",
+		"?since=yesterday":                  "query.since", "?types=payment.made": "query.types", "?types=": "query.types",
+		"?unknown=1": "query.unknown", "?%zz": "",
 		"?limit=1&limit=2": "", "?since=2026-11-26T09:00:00Z" + next: "query.since",
 	} {
 		got := d.call("GET", "/v1/events"+query, "")
@@ -212,7 +215,8 @@ func TestEventStream(t *testing.T) {
 	if _, name, _ := l.next(); name != "" {
 		t.Errorf("told %s after the end", name)
 	}
-	if got := d.listen(d.serve.URL+"/v1/events", "Last-Event-ID", "x"); got.answer.StatusCode != 400 && got.answer.StatusCode != 401 {
+	if got := d.listen(d.serve.URL+"/v1/events", "Last-Event-ID", "x"); got.answer.StatusCode != 400 &&
+		got.answer.StatusCode != 401 {
 		t.Errorf("a cursor that is none: %d", got.answer.StatusCode)
 	}
 }
@@ -270,8 +274,8 @@ func TestStreamsOfMany(t *testing.T) {
 	}
 }
 
-// TestStreamAfterAFailover: what a failover has forgotten gives its numbers to others, which are told to streams that stayed open,
-// also to one that had come further than the new server has.
+// TestStreamAfterAFailover: what a failover has forgotten gives its numbers to others, which are
+// told to streams that stayed open, also to one that had come further than the new server has.
 func TestStreamAfterAFailover(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
@@ -317,7 +321,8 @@ func TestStreamAfterAFailover(t *testing.T) {
 	}
 }
 
-// TestStreamOfAQuietReader: one that was told nothing yet, or for long, resumes where it was all the same, and not from now on.
+// TestStreamOfAQuietReader: one that was told nothing yet, or for long, resumes where it was all
+// the same, and not from now on.
 func TestStreamOfAQuietReader(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{StreamBeat: 200 * time.Millisecond})
@@ -405,10 +410,12 @@ func TestSlowStream(t *testing.T) {
 	t.Error("it was told nothing")
 }
 
-// TestStreamOutlivesARequest: the bounds of a request are not those of a stream, which ends when the process is stopped.
+// TestStreamOutlivesARequest: the bounds of a request are not those of a stream, which ends when
+// the process is stopped.
 func TestStreamOutlivesARequest(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, api.Config{IdleMax: 200 * time.Millisecond, WaitMax: 100 * time.Millisecond, StoreTimeout: 100 * time.Millisecond, StreamBeat: 100 * time.Millisecond, Drain: 5 * time.Second})
+	d := newDoor(t, api.Config{IdleMax: 200 * time.Millisecond, WaitMax: 100 * time.Millisecond,
+		StoreTimeout: 100 * time.Millisecond, StreamBeat: 100 * time.Millisecond, Drain: 5 * time.Second})
 	near, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -463,7 +470,8 @@ func TestEventTokens(t *testing.T) {
 	token := made.field("token")
 	read := func(d *fakeDoor, token, query string, headers ...string) ([]string, answer) {
 		t.Helper()
-		got := d.call("GET", "/v1/events?access_token="+url.QueryEscape(token)+query, "", append([]string{"Authorization", "-"}, headers...)...)
+		got := d.call("GET", "/v1/events?access_token="+url.QueryEscape(token)+query, "",
+			append([]string{"Authorization", "-"}, headers...)...)
 		var names []string
 		items, _ := got.fields["items"].([]any)
 		for _, each := range items {
@@ -472,24 +480,30 @@ func TestEventTokens(t *testing.T) {
 		return names, got
 	}
 	names, got := read(d, token, "", "Origin", "https://shop.example")
-	if d.want("by the address", got, 200); len(names) != 1 || names[0] != mine.Name() || got.header.Get("Access-Control-Allow-Origin") != "https://shop.example" {
+	if d.want("by the address", got, 200); len(names) != 1 || names[0] != mine.Name() ||
+		got.header.Get("Access-Control-Allow-Origin") != "https://shop.example" {
 		t.Errorf("told %v, %v", names, got.header)
 	}
-	if _, got := read(d, token, "", "Origin", "https://other.example"); got.header.Get("Access-Control-Allow-Origin") != "" {
+	if _, got := read(d, token, "", "Origin",
+		"https://other.example"); got.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Error("pages of any origin read it")
 	}
-	if _, got := read(d, "rhe_none", "", "Origin", "https://shop.example"); got.status != 401 || got.header.Get("Access-Control-Allow-Origin") == "" {
+	if _, got := read(d, "rhe_none", "", "Origin", "https://shop.example"); got.status != 401 ||
+		got.header.Get("Access-Control-Allow-Origin") == "" {
 		t.Errorf("a page does not learn that it is refused: %d, %v", got.status, got.header)
 	}
 	d.want("by the header", d.call("GET", "/v1/events", "", "Authorization", "Bearer "+token), 200)
-	for query, status := range map[string]int{"&participant_id=p3": 403, "&types=payment.dispatched": 403, "&participant_id=p1": 200, "&types=payment.failed": 200} {
+	for query, status := range map[string]int{"&participant_id=p3": 403, "&types=payment.dispatched": 403,
+		"&participant_id=p1": 200, "&types=payment.failed": 200} {
 		if _, got := read(d, token, query); got.status != status {
 			t.Errorf("%s: %d, want %d", query, got.status, status)
 		}
 	}
 	// It is for nothing else, and no other token stands in an address.
-	d.want("another operation", d.call("GET", "/v1/instructions?participant_id=p1", "", "Authorization", "Bearer "+token), 401)
-	d.want("a token by a token", d.call("POST", "/v1/events/tokens", `{"expires_in": 60}`, "Authorization", "Bearer "+token), 401)
+	d.want("another operation", d.call("GET", "/v1/instructions?participant_id=p1", "", "Authorization", "Bearer "+token),
+		401)
+	d.want("a token by a token", d.call("POST", "/v1/events/tokens", `{"expires_in": 60}`, "Authorization",
+		"Bearer "+token), 401)
 	if _, got := read(d, aToken, ""); got.status != 401 {
 		t.Errorf("a token in the address: %d", got.status)
 	}

@@ -35,7 +35,8 @@ func newFake() *fakeStore {
 			ID: "0011223344556677", Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"},
 			ExpiresAt: time.Now().Add(time.Hour), InForce: true,
 		},
-		known: map[string]outbox.Tracked{}, bodies: map[string]string{}, rests: make(chan struct{}), noted: map[[32]byte][2]int64{},
+		known: map[string]outbox.Tracked{}, bodies: map[string]string{}, rests: make(chan struct{}),
+		noted: map[[32]byte][2]int64{},
 	}
 }
 
@@ -70,23 +71,30 @@ func (f *fakeStore) enqueue(in outbox.Entrusted) (payment.Receipt, error) {
 	}
 	f.got = append(f.got, in)
 	if in.ParticipantID != "p1" {
-		return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateForbidden, Message: "the token is not for this participant", Field: "token", Rule: "PARTICIPANT"}
+		return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateForbidden,
+			Message: "the token is not for this participant", Field: "token", Rule: "PARTICIPANT"}
 	}
 	if there, ok := f.known[in.IdempotencyKey]; ok {
 		if f.bodies[in.IdempotencyKey] != string(in.Payload) {
-			return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateConflict, Message: "other content", Field: "idempotency_key", Rule: "SAME_CONTENT"}
+			return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateConflict, Message: "other content",
+				Field: "idempotency_key", Rule: "SAME_CONTENT"}
 		}
-		return payment.Receipt{OutboxID: there.OutboxID, SequenceID: there.SequenceID, State: there.State, Replayed: true}, nil
+		return payment.Receipt{OutboxID: there.OutboxID, SequenceID: there.SequenceID, State: there.State,
+			Replayed: true}, nil
 	}
 	made := outbox.Tracked{
-		Status:        payment.Status{OutboxID: payment.NewID(), SequenceID: int64(len(f.known) + 1), State: "PENDING", Certainty: "NOT_SENT"},
-		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey, OnBehalfOf: in.OnBehalfOf,
+		Status: payment.Status{OutboxID: payment.NewID(), SequenceID: int64(len(f.known) + 1), State: "PENDING",
+			Certainty: "NOT_SENT"},
+		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey,
+		OnBehalfOf: in.OnBehalfOf,
 	}
 	f.known[in.IdempotencyKey], f.bodies[in.IdempotencyKey] = made, string(in.Payload)
 	return payment.Receipt{OutboxID: made.OutboxID, SequenceID: made.SequenceID, State: made.State}, nil
 }
 
-func (f *fakeStore) EnqueueBatch(_ context.Context, _ outbox.Bearer, all []outbox.Entrusted) ([]outbox.ReceiptOrFault, error) {
+func (f *fakeStore) EnqueueBatch(
+	_ context.Context, _ outbox.Bearer, all []outbox.Entrusted,
+) ([]outbox.ReceiptOrFault, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.batches++
@@ -166,7 +174,8 @@ func (f *fakeStore) Cancel(_ context.Context, _ outbox.Bearer, id payment.ID, _ 
 		return 0, err
 	}
 	if found.State != "PENDING" {
-		return 0, &outbox.Fault{SQLState: outbox.StateNotAllowed, Message: "the instruction is " + found.State + " and can't be cancelled"}
+		return 0, &outbox.Fault{SQLState: outbox.StateNotAllowed,
+			Message: "the instruction is " + found.State + " and can't be cancelled"}
 	}
 	found.State = "CANCELLED"
 	f.known[found.IdempotencyKey] = found
@@ -188,7 +197,8 @@ func (f *fakeStore) happens(participant string, what payment.EventType) payment.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := payment.Event{
-		AttemptID: payment.NewID(), Type: what, OutboxID: payment.NewID(), InstructionID: "i", ParticipantID: participant, SequenceID: int64(len(f.feed) + 1), AttemptNo: 2,
+		AttemptID: payment.NewID(), Type: what, OutboxID: payment.NewID(), InstructionID: "i", ParticipantID: participant,
+		SequenceID: int64(len(f.feed) + 1), AttemptNo: 2,
 		State: payment.Dispatched, CreatedAt: time.Now(), RailType: "bank",
 	}
 	f.feed = append(f.feed, e)
@@ -211,7 +221,9 @@ func (f *fakeStore) refusal(who outbox.Subscription) error {
 	return nil
 }
 
-func (f *fakeStore) Events(_ context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard, error) {
+func (f *fakeStore) Events(
+	_ context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int,
+) (outbox.Heard, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
@@ -237,14 +249,16 @@ func (f *fakeStore) Events(_ context.Context, all []outbox.Subscription, from ou
 		}
 		most--
 		e := f.feed[n]
-		heard.Place = outbox.Place{System: 1, Xact: uint64(n + 1), OutboxID: e.OutboxID, AttemptNo: e.AttemptNo, AttemptID: e.AttemptID}
+		heard.Place = outbox.Place{System: 1, Xact: uint64(n + 1), OutboxID: e.OutboxID, AttemptNo: e.AttemptNo,
+			AttemptID: e.AttemptID}
 		one := outbox.HeardEvent{Event: e, At: heard.Place, Last: true}
 		for n, who := range all {
 			participants := who.Participants
 			if participants == nil {
 				participants = f.token.Participants
 			}
-			if heard.Refused[n] == nil && slices.Contains(participants, e.ParticipantID) && (who.Types == nil || slices.Contains(who.Types, e.Type)) {
+			if heard.Refused[n] == nil && slices.Contains(participants, e.ParticipantID) &&
+				(who.Types == nil || slices.Contains(who.Types, e.Type)) {
 				one.For = append(one.For, n)
 			}
 		}
@@ -265,5 +279,6 @@ func (f *fakeStore) Newest(_ context.Context, who outbox.Subscription) (outbox.P
 		return outbox.Place{}, err
 	}
 	last := f.feed[len(f.feed)-1]
-	return outbox.Place{System: 1, Xact: uint64(len(f.feed)), OutboxID: last.OutboxID, AttemptNo: last.AttemptNo, AttemptID: last.AttemptID}, nil
+	return outbox.Place{System: 1, Xact: uint64(len(f.feed)), OutboxID: last.OutboxID, AttemptNo: last.AttemptNo,
+		AttemptID: last.AttemptID}, nil
 }

@@ -43,8 +43,8 @@ func heardAt(end uint64, xacts ...uint64) outbox.Heard {
 	return heard
 }
 
-// TestHubTellsWhatIsNew: a stream that has read further than the hub by itself is told what comes behind that alone, and one that has not
-// come so far reads on by itself.
+// TestHubTellsWhatIsNew: a stream that has read further than the hub by itself is told what comes
+// behind that alone, and one that has not come so far reads on by itself.
 func TestHubTellsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	h := hubOf()
@@ -60,7 +60,8 @@ func TestHubTellsWhatIsNew(t *testing.T) {
 		ear  *subscriber
 		told []uint64
 		more bool
-	}{"the first": {first, []uint64{4, 6, 7}, true}, "one that is further": {further, []uint64{7}, true}, "one that is behind": {behind, nil, false}} {
+	}{"the first": {first, []uint64{4, 6, 7}, true}, "one that is further": {further, []uint64{7}, true},
+		"one that is behind": {behind, nil, false}} {
 		told, more := hears(c.ear)
 		if len(told) != len(c.told) || len(told) > 0 && told[0] != c.told[0] || more != c.more || c.ear.why != nil {
 			t.Errorf("%s: told %v, more %t, %v", what, told, more, c.ear.why)
@@ -68,7 +69,8 @@ func TestHubTellsWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestHubOverAFailover: those who are told, and one that has read in rows that may be forgotten and joins afterwards, read back by themselves.
+// TestHubOverAFailover: those who are told, and one that has read in rows that may be forgotten and
+// joins afterwards, read back by themselves.
 func TestHubOverAFailover(t *testing.T) {
 	t.Parallel()
 	h := hubOf()

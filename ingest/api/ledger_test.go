@@ -60,7 +60,8 @@ func TestOverTheLedger(t *testing.T) {
 	admin := cell.Conn(t, "")
 	caller := func(participant string) func(method, path, body string, headers ...string) answer {
 		token, _, err := operator.CreateToken(t.Context(), admin, cell.Schema, operator.NewToken{
-			Name: participant, Participants: []string{participant}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
+			Name: participant, Participants: []string{participant}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"},
+			ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -81,18 +82,23 @@ func TestOverTheLedger(t *testing.T) {
 	claim := claimed(t, exec)
 	decision := payment.Policy{}.WithDefaults().Decide(claim, payment.Answer{Result: payment.ResultAccepted})
 	_, err = exec.Turn(t.Context(), outbox.Turn{Finished: []payment.ID{claim.ClaimID}, Outcomes: []payment.Outcome{{
-		AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Decision: decision, Result: payment.ResultAccepted,
+		AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Decision: decision,
+		Result:        payment.ResultAccepted,
 		RailReference: "bank-ref-1", WorkerID: "worker", ProfileVersion: 1, RenderVersion: "render/1",
 	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
-	want.want("the outcome", waited, 200, "state", "DISPATCHED", "certainty", "ACCEPTED", "rail_reference", "bank-ref-1", "idempotency_key", "k-1")
-	want.want("the same again", one("POST", "/v1/instructions", valid, "Idempotency-Key", "k-1"), 200, "state", "DISPATCHED", "replayed", "true")
+	want.want("the outcome", waited, 200, "state", "DISPATCHED", "certainty", "ACCEPTED", "rail_reference", "bank-ref-1",
+		"idempotency_key", "k-1")
+	want.want("the same again", one("POST", "/v1/instructions", valid, "Idempotency-Key", "k-1"), 200, "state",
+		"DISPATCHED", "replayed", "true")
 	want.want("a second key", one("POST", "/v1/instructions", valid, "Idempotency-Key", "k-2"), 409, "code", "RH007")
-	want.want("what its rail does not know", one("POST", "/v1/instructions", strings.Replace(valid, `"bank"`, `"banc"`, 1), "Idempotency-Key", "k-3"), 422, "code", "RH003", "field", "rail_type")
-	want.want("a character that PostgreSQL can't keep", one("POST", "/v1/instructions", strings.Replace(valid, `"i-1"`, `"i\u0000"`, 1), "Idempotency-Key", "k-4"), 400)
+	want.want("what its rail does not know", one("POST", "/v1/instructions", strings.Replace(valid, `"bank"`, `"banc"`, 1),
+		"Idempotency-Key", "k-3"), 422, "code", "RH003", "field", "rail_type")
+	want.want("a character that PostgreSQL can't keep", one("POST", "/v1/instructions",
+		strings.Replace(valid, `"i-1"`, `"i\u0000"`, 1), "Idempotency-Key", "k-4"), 400)
 	path := "/v1/instructions/" + waited.field("outbox_id")
 	want.want("its attempts", one("GET", path+"/attempts", ""), 200)
 	want.want("its list", one("GET", "/v1/instructions?participant_id=p1", ""), 200)
@@ -103,7 +109,8 @@ func TestOverTheLedger(t *testing.T) {
 	want.want("another's cancel", two("POST", path+"/cancel", `{"reason": "a test"}`), 404)
 	want.want("another's list", two("GET", "/v1/instructions?participant_id=p1", ""), 403)
 	want.want("for another", two("POST", "/v1/instructions", valid, "Idempotency-Key", "k-1"), 403)
-	want.want("the same ids and key of another", two("POST", "/v1/instructions", strings.Replace(valid, "p1", "p2", 1), "Idempotency-Key", "k-1"), 201)
+	want.want("the same ids and key of another", two("POST", "/v1/instructions", strings.Replace(valid, "p1", "p2", 1),
+		"Idempotency-Key", "k-1"), 201)
 	if err := made.NoteUses(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +124,8 @@ func claimed(t *testing.T, exec *executor.Executor) payment.Claim {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		result, err := exec.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
-			ClaimID: payment.NewID(), WorkerID: "worker", Lanes: []outbox.Lane{{RailType: "bank", Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "render/1"}},
+			ClaimID: payment.NewID(), WorkerID: "worker",
+			Lanes: []outbox.Lane{{RailType: "bank", Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "render/1"}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +153,8 @@ func TestCertificates(t *testing.T) {
 		t.Helper()
 		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}
 		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+addr+"/v1/instructions?participant_id=p1", nil)
+		request, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+addr+"/v1/instructions?participant_id=p1",
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +195,8 @@ func writeCertificate(t *testing.T, files api.TLSFiles, serial int64) *x509.Cert
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{files.Key: {Type: "PRIVATE KEY", Bytes: private}, files.Certificate: {Type: "CERTIFICATE", Bytes: der}} {
+	for name, block := range map[string]*pem.Block{files.Key: {Type: "PRIVATE KEY", Bytes: private},
+		files.Certificate: {Type: "CERTIFICATE", Bytes: der}} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +225,8 @@ func newCertificate(t *testing.T, serial int64) ([]byte, *ecdsa.PrivateKey) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +243,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for n := range 10 {
 		all.Go(func() {
 			transport := &http.Transport{DisableKeepAlives: true}
-			request, _ := http.NewRequestWithContext(context.WithoutCancel(t.Context()), "POST", "http://"+addr+"/v1/instructions", strings.NewReader(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1)))
+			request, _ := http.NewRequestWithContext(context.WithoutCancel(t.Context()), "POST",
+				"http://"+addr+"/v1/instructions", strings.NewReader(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1)))
 			request.Header.Set("Authorization", "Bearer "+aToken)
 			request.Header.Set("Content-Type", "application/json")
 			request.Header.Set("Idempotency-Key", fmt.Sprintf("k-%d", n))

@@ -54,7 +54,8 @@ func testPackage(t *testing.T, name string) {
 	server := httptest.NewServer(made.Handler())
 	t.Cleanup(server.Close)
 	token, _, err := operator.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, operator.NewToken{
-		Name: name, Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
+		Name: name, Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"},
+		ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 	})
 	if err != nil {
 		t.Fatal(err)

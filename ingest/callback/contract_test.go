@@ -36,7 +36,8 @@ func TestContract(t *testing.T) {
 			return callback.New(config, readers, idle{database}, listen, nil, slog.New(slog.DiscardHandler))
 		},
 		OutOfBounds: func(*testing.T, *servicetest.Database) (service.Service, error) {
-			return callback.New(callback.Config{HeartbeatEvery: time.Hour, StoreTimeout: time.Millisecond}, readers, nil, listen, nil, nil)
+			return callback.New(callback.Config{HeartbeatEvery: time.Hour, StoreTimeout: time.Millisecond}, readers, nil, listen,
+				nil, nil)
 		},
 		Faults: []string{"worker id", "heartbeat every is 1h0m0s", "store timeout is 1ms"},
 	})

@@ -66,7 +66,8 @@ func TestCrowdTooLarge(t *testing.T) {
 	for n := range cap(answers) {
 		all.Go(func() {
 			answer := w.post(w.rail, fmt.Sprintf("evt_%d", n), saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1"))
-			if answers <- answer.StatusCode; answer.StatusCode == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") == "" {
+			if answers <- answer.StatusCode; answer.StatusCode == http.StatusServiceUnavailable &&
+				answer.Header.Get("Retry-After") == "" {
 				t.Error("it is not said when to send it again")
 			}
 		})
@@ -77,7 +78,8 @@ func TestCrowdTooLarge(t *testing.T) {
 	for status := range answers {
 		count[status]++
 	}
-	if count[http.StatusNoContent] != 2*callback.Recordings || count[http.StatusServiceUnavailable] != 2*callback.Recordings {
+	if count[http.StatusNoContent] != 2*callback.Recordings ||
+		count[http.StatusServiceUnavailable] != 2*callback.Recordings {
 		t.Errorf("answers %v, want %d of each of two", count, 2*callback.Recordings)
 	}
 }

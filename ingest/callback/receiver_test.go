@@ -60,7 +60,8 @@ func TestRefusals(t *testing.T) {
 	if answer := w.post("nothing", "evt_1", w.says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNotFound {
 		t.Errorf("a rail that takes none: %s", answer.Status)
 	}
-	if answer, err := http.Get(w.url + "/callbacks/" + w.rail); err != nil || answer.StatusCode != http.StatusMethodNotAllowed {
+	if answer, err := http.Get(w.url + "/callbacks/" + w.rail); err != nil ||
+		answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %v, %v", answer.Status, err)
 	}
 	w.tells("after all of them", id, "DISPATCHING")
@@ -121,7 +122,8 @@ func TestRetired(t *testing.T) {
 	id := w.enqueue()
 	w.claim(id)
 	var partition string
-	w.cell.QueryRow(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, []any{[16]byte(id)}, &partition)
+	w.cell.QueryRow(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
+		[]any{[16]byte(id)}, &partition)
 	w.cell.Exec(`ALTER TABLE railhead.payment_outbox_attempts DETACH PARTITION ` + partition)
 	if answer := w.post(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
 		t.Errorf("it is answered by %s", answer.Status)

@@ -151,7 +151,8 @@ func (w *world) claim(id payment.ID) payment.Claim {
 	w.t.Helper()
 	result, err := w.exec.Turn(w.t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []outbox.Lane{{RailType: w.rail, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(w.rail), RenderVersion: "r1"}},
+		Lanes: []outbox.Lane{{RailType: w.rail, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(w.rail),
+			RenderVersion: "r1"}},
 	}})
 	w.must(err)
 	if len(result.Claims) != 1 || result.Claims[0].OutboxID != id {
@@ -168,7 +169,8 @@ func (w *world) record(claim payment.Claim, result payment.Result, reference str
 		Decision: w.policy.Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond}),
 		WorkerID: "relayer-1", ProfileVersion: 1, RenderVersion: "r1",
 	}
-	turned, err := w.exec.Turn(w.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{outcome}, Finished: []payment.ID{claim.ClaimID}})
+	turned, err := w.exec.Turn(w.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{outcome},
+		Finished: []payment.ID{claim.ClaimID}})
 	w.must(err)
 	if len(turned.Late) > 0 {
 		w.t.Fatal("the answer was late")
@@ -221,7 +223,8 @@ func (w *world) post(rail, event, body string) *http.Response {
 
 func (w *world) postSigned(rail, event, body string, sign func(event, stamp, body string) string) *http.Response {
 	w.t.Helper()
-	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url+"/callbacks/"+rail, bytes.NewReader([]byte(body)))
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url+"/callbacks/"+rail,
+		bytes.NewReader([]byte(body)))
 	w.must(err)
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	request.Header.Set("webhook-id", event)

@@ -52,13 +52,16 @@ func (b *book) happens(instruction byte) payment.Event {
 			number++
 		}
 	}
-	e := payment.Event{OutboxID: payment.ID{instruction}, AttemptNo: number, Type: payment.EventAccepted, CreatedAt: time.Now()}
+	e := payment.Event{OutboxID: payment.ID{instruction}, AttemptNo: number, Type: payment.EventAccepted,
+		CreatedAt: time.Now()}
 	binary.BigEndian.PutUint32(e.AttemptID[:], uint32(len(b.feed)+1))
 	b.feed = append(b.feed, e)
 	return e
 }
 
-func (b *book) Take(_ context.Context, endpoint, worker string, within time.Duration, _ time.Time) (outbox.EndpointLease, error) {
+func (b *book) Take(
+	_ context.Context, endpoint, worker string, within time.Duration, _ time.Time,
+) (outbox.EndpointLease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
@@ -79,7 +82,9 @@ func (b *book) Take(_ context.Context, endpoint, worker string, within time.Dura
 	return lease, nil
 }
 
-func (b *book) Due(_ context.Context, lease outbox.EndpointLease, _ []string, _ []payment.EventType, _, places int) (outbox.DueEvents, error) {
+func (b *book) Due(
+	_ context.Context, lease outbox.EndpointLease, _ []string, _ []payment.EventType, _, places int,
+) (outbox.DueEvents, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
@@ -117,13 +122,16 @@ func (b *book) Due(_ context.Context, lease outbox.EndpointLease, _ []string, _ 
 	}
 	for n, e := range b.feed[b.place:end] {
 		behind := slices.ContainsFunc(all, func(w *waits) bool { return w.OutboxID == e.OutboxID })
-		due.Events = append(due.Events, outbox.DueEvent{Event: e, Behind: behind, At: outbox.Place{Xact: uint64(b.place + n + 1)}, Last: true})
+		due.Events = append(due.Events, outbox.DueEvent{Event: e, Behind: behind,
+			At: outbox.Place{Xact: uint64(b.place + n + 1)}, Last: true})
 	}
 	due.Place, due.More = outbox.Place{Xact: uint64(end)}, end < len(b.feed)
 	return due, nil
 }
 
-func (b *book) Note(_ context.Context, lease outbox.EndpointLease, within time.Duration, note outbox.DeliveryNote) error {
+func (b *book) Note(
+	_ context.Context, lease outbox.EndpointLease, within time.Duration, note outbox.DeliveryNote,
+) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
@@ -259,9 +267,11 @@ func (w *watched) now() State                    { w.mu.Lock(); defer w.mu.Unloc
 
 func newCourier(b *book, s *sink, worker string) (*courier, *watched) {
 	watch := &watched{not: map[string]int{}}
-	config := Config{Worker: worker, StoreTimeout: time.Second, Poll: 30 * time.Second, Lease: 30 * time.Second, Drain: 10 * time.Second}
+	config := Config{Worker: worker, StoreTimeout: time.Second, Poll: 30 * time.Second, Lease: 30 * time.Second,
+		Drain: 10 * time.Second}
 	return &courier{
-		endpoint: Endpoint{ID: "shop", Concurrency: 4}, send: s.send, close: func() {}, store: b, watch: watch, config: config, log: slog.New(slog.DiscardHandler),
+		endpoint: Endpoint{ID: "shop", Concurrency: 4}, send: s.send, close: func() {}, store: b, watch: watch,
+		config: config, log: slog.New(slog.DiscardHandler),
 	}, watch
 }
 
@@ -280,8 +290,9 @@ func running(t *testing.T, b *book, s *sink, do func(*watched)) {
 	})
 }
 
-// TestNothingIsMissedOrOvertaken: whatever an endpoint refuses, loses or delays, and however often the worker is replaced or the database away,
-// each event comes in the end, those of an instruction in order, and while it is down nothing piles up.
+// TestNothingIsMissedOrOvertaken: whatever an endpoint refuses, loses or delays, and however often
+// the worker is replaced or the database away, each event comes in the end, those of an instruction
+// in order, and while it is down nothing piles up.
 func TestNothingIsMissedOrOvertaken(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -311,7 +322,8 @@ func TestNothingIsMissedOrOvertaken(t *testing.T) {
 			}
 			begin()
 			for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-				switch rapid.SampledFrom([]string{"happen", "happen", "wait", "down", "up", "replace", "overlap", "away", "back"}).Draw(rt, "step") {
+				switch rapid.SampledFrom([]string{"happen", "happen", "wait", "down", "up", "replace", "overlap", "away",
+					"back"}).Draw(rt, "step") {
 				case "happen":
 					for range rapid.IntRange(1, 30).Draw(rt, "events") {
 						b.happens(byte(rapid.IntRange(1, 6).Draw(rt, "instruction")))
@@ -363,8 +375,8 @@ func TestNothingIsMissedOrOvertaken(t *testing.T) {
 	})
 }
 
-// TestDownEndpointPilesUpNothing: an endpoint that takes nothing for three days has a handful of events waiting, is tried every five minutes, and gets all
-// of them in order when it is back.
+// TestDownEndpointPilesUpNothing: an endpoint that takes nothing for three days has a handful of
+// events waiting, is tried every five minutes, and gets all of them in order when it is back.
 func TestDownEndpointPilesUpNothing(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -397,7 +409,8 @@ func TestDownEndpointPilesUpNothing(t *testing.T) {
 	})
 }
 
-// TestOneBadEventStopsNoOther: an event that is never taken is tried by the ladder and given up, what is behind it of its instruction waits, and others pass.
+// TestOneBadEventStopsNoOther: an event that is never taken is tried by the ladder and given up,
+// what is behind it of its instruction waits, and others pass.
 func TestOneBadEventStopsNoOther(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -430,8 +443,8 @@ func TestOneBadEventStopsNoOther(t *testing.T) {
 	})
 }
 
-// TestBadEventsStarveNoOther: a dozen instructions whose events are never taken leave an endpoint as it is, also after an outage, and what was asked for
-// again comes once and is tried once.
+// TestBadEventsStarveNoOther: a dozen instructions whose events are never taken leave an endpoint
+// as it is, also after an outage, and what was asked for again comes once and is tried once.
 func TestBadEventsStarveNoOther(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -513,8 +526,8 @@ func TestPlaceThatWasLost(t *testing.T) {
 	})
 }
 
-// TestDownWithNothingNew: while nothing is new but what is behind what waits for hours, an endpoint that is down is tried by what is due, and told when it
-// is back.
+// TestDownWithNothingNew: while nothing is new but what is behind what waits for hours, an endpoint
+// that is down is tried by what is due, and told when it is back.
 func TestDownWithNothingNew(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{slow: 10 * time.Millisecond}
@@ -552,7 +565,8 @@ func TestDownWithNothingNew(t *testing.T) {
 	})
 }
 
-// TestRefusedIsNotDown: an endpoint that refuses hundreds of events by answers that are about them takes all others meanwhile.
+// TestRefusedIsNotDown: an endpoint that refuses hundreds of events by answers that are about them
+// takes all others meanwhile.
 func TestRefusedIsNotDown(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -576,7 +590,8 @@ func TestRefusedIsNotDown(t *testing.T) {
 	})
 }
 
-// TestLeaseIsKept: while deliveries take longer than a lease another process delivers nothing, and it takes over when the first one is gone.
+// TestLeaseIsKept: while deliveries take longer than a lease another process delivers nothing, and
+// it takes over when the first one is gone.
 func TestLeaseIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -65,8 +65,10 @@ func senderFor(t *testing.T, address string, getenv func(string) string) *sender
 }
 
 var told = payment.Event{
-	AttemptID: payment.ID{1, 2, 3}, Type: payment.EventDispatched, OutboxID: payment.ID{9}, InstructionID: "INV-1", ParticipantID: "p1", SequenceID: 4,
-	AttemptNo: 2, State: payment.Dispatched, CreatedAt: time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC), RailType: "bank", RailReference: "RS1",
+	AttemptID: payment.ID{1, 2, 3}, Type: payment.EventDispatched, OutboxID: payment.ID{9}, InstructionID: "INV-1",
+	ParticipantID: "p1", SequenceID: 4,
+	AttemptNo: 2, State: payment.Dispatched, CreatedAt: time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC), RailType: "bank",
+	RailReference: "RS1",
 }
 
 // TestDeliveryIsSigned checks each signature as Standard Webhooks has it, with code of its own.
@@ -98,7 +100,8 @@ func TestDeliveryIsSigned(t *testing.T) {
 		t.Errorf("the Ed25519 signature %q does not verify", asymmetric)
 	}
 	var e event.Event
-	if err := json.Unmarshal(body, &e); err != nil || e != event.Of(told) || e.ID != header.Get("webhook-id") || header.Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(body, &e); err != nil || e != event.Of(told) || e.ID != header.Get("webhook-id") ||
+		header.Get("Content-Type") != "application/json" {
 		t.Errorf("it was told %s as %v", body, header)
 	}
 }

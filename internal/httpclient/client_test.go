@@ -77,13 +77,15 @@ func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[str
 	server := httptest.NewServer(made.Handler())
 	t.Cleanup(server.Close)
 	token, _, err := operator.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, operator.NewToken{
-		Name: "a test", Participants: []string{"p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
+		Name: "a test", Participants: []string{"p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead},
+		ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	over, err := httpclient.NewHTTP(httpclient.Config{
-		BaseURL: server.URL, Token: func(context.Context) (string, error) { return token, nil }, ParticipantID: "p1", Transport: transport, Backoff: time.Millisecond,
+		BaseURL: server.URL, Token: func(context.Context) (string, error) { return token, nil }, ParticipantID: "p1",
+		Transport: transport, Backoff: time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,8 @@ func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[str
 }
 
 func instruction(id, key, payload string) payment.Instruction {
-	return payment.Instruction{InstructionID: id, ParticipantID: "p1", IdempotencyKey: key, RailType: "bank", Payload: []byte(payload)}
+	return payment.Instruction{InstructionID: id, ParticipantID: "p1", IdempotencyKey: key, RailType: "bank",
+		Payload: []byte(payload)}
 }
 
 const valid = `{"amount": "10.50", "currency": "EUR"}`
@@ -133,7 +136,8 @@ func TestBothWays(t *testing.T) {
 		if err != nil || status.OutboxID != first.OutboxID || status.Certainty != "NOT_SENT" {
 			t.Errorf("%s: status %+v, %v", way, status, err)
 		}
-		if _, err := c.Status(t.Context(), payment.Key{InstructionID: "none", IdempotencyKey: "none"}); !errors.Is(err, outbox.ErrNotFound) {
+		if _, err := c.Status(t.Context(), payment.Key{InstructionID: "none", IdempotencyKey: "none"}); !errors.Is(err,
+			outbox.ErrNotFound) {
 			t.Errorf("%s: status of none: %v", way, err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -157,9 +161,11 @@ func TestBothWays(t *testing.T) {
 			}
 		}
 		results, err := c.EnqueueBatch(t.Context(), []payment.Instruction{
-			instruction(id+"-b1", key+"-b1", valid), instruction(id+"-b2", key+"-b2", `{"amount": "0", "currency": "EUR"}`), instruction(id, key, valid),
+			instruction(id+"-b1", key+"-b1", valid), instruction(id+"-b2", key+"-b2", `{"amount": "0", "currency": "EUR"}`),
+			instruction(id, key, valid),
 		})
-		if err != nil || results[0].Fault != nil || results[1].Fault == nil || results[1].Fault.Rule != "ZERO" || !results[2].Receipt.Replayed {
+		if err != nil || results[0].Fault != nil || results[1].Fault == nil || results[1].Fault.Rule != "ZERO" ||
+			!results[2].Receipt.Replayed {
 			t.Errorf("%s: batch %+v, %v", way, results, err)
 		}
 	}
@@ -198,7 +204,8 @@ func TestAnswersThatAreLost(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	over, err := httpclient.NewHTTP(httpclient.Config{
-		BaseURL: "http://127.0.0.1:1", Token: func(context.Context) (string, error) { return "t", nil }, Attempts: 2, Backoff: time.Millisecond,
+		BaseURL: "http://127.0.0.1:1", Token: func(context.Context) (string, error) { return "t", nil }, Attempts: 2,
+		Backoff: time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -206,15 +213,17 @@ func TestNoAnswer(t *testing.T) {
 	if _, err := over.Enqueue(t.Context(), instruction("i", "k", valid)); !errors.Is(err, outbox.ErrCommitUnknown) {
 		t.Errorf("%v", err)
 	}
-	for _, bad := range []httpclient.Config{{}, {BaseURL: "ftp://x", Token: func(context.Context) (string, error) { return "", nil }}, {BaseURL: "https://x"}} {
+	for _, bad := range []httpclient.Config{{}, {BaseURL: "ftp://x",
+		Token: func(context.Context) (string, error) { return "", nil }}, {BaseURL: "https://x"}} {
 		if _, err := httpclient.NewHTTP(bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
 }
 
-// TestAnEarlierAttemptMayHaveStored: an answer that is lost leaves a doubt that no later refusal ends: neither "nothing was stored", which is
-// said of its own call alone, nor a token that has expired meanwhile.
+// TestAnEarlierAttemptMayHaveStored: an answer that is lost leaves a doubt that no later refusal
+// ends: neither "nothing was stored", which is said of its own call alone, nor a token that has
+// expired meanwhile.
 func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 	t.Parallel()
 	none := func(w http.ResponseWriter) {
@@ -235,7 +244,8 @@ func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 	}
 	line := func(status int, commit string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
-			fmt.Fprintf(w, `{"line": 1, "status": %d, "problem": {"title": "refused", "status": %d, "commit": %q}}`+"\n", status, status, commit)
+			fmt.Fprintf(w, `{"line": 1, "status": %d, "problem": {"title": "refused", "status": %d, "commit": %q}}`+"\n", status,
+				status, commit)
 		}
 	}
 	nothing := func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }
@@ -266,12 +276,14 @@ func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 			}))
 			defer server.Close()
 			h, err := httpclient.NewHTTP(httpclient.Config{
-				BaseURL: server.URL, Token: func(context.Context) (string, error) { return "t", nil }, ParticipantID: "p1", Attempts: 4, Backoff: time.Millisecond,
+				BaseURL: server.URL, Token: func(context.Context) (string, error) { return "t", nil }, ParticipantID: "p1",
+				Attempts: 4, Backoff: time.Millisecond,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			in := payment.Instruction{InstructionID: "i", ParticipantID: "p1", IdempotencyKey: "k", RailType: "bank", Payload: []byte(`{}`)}
+			in := payment.Instruction{InstructionID: "i", ParticipantID: "p1", IdempotencyKey: "k", RailType: "bank",
+				Payload: []byte(`{}`)}
 			if test.batch {
 				_, err = h.EnqueueBatch(t.Context(), []payment.Instruction{in})
 			} else {

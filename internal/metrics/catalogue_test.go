@@ -143,7 +143,8 @@ func TestLint(t *testing.T) {
 func TestOpenMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if e := w.scrape("application/openmetrics-text; version=1.0.0"); !strings.HasSuffix(e.text, "# EOF\n") || e.types["attempts"] != "counter" {
+	if e := w.scrape("application/openmetrics-text; version=1.0.0"); !strings.HasSuffix(e.text, "# EOF\n") ||
+		e.types["attempts"] != "counter" {
 		t.Error("this is no OpenMetrics")
 	}
 }

@@ -48,8 +48,10 @@ func reading(t *testing.T, say func(context.Context, int) (reader.Gauges, error)
 
 func someGauges() reader.Gauges {
 	return reader.Gauges{
-		Rails:   []reader.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Relayers: 2, Paused: true, PausedByItself: true}},
-		Letters: []reader.LetterGauge{{RailType: "bank", Reason: payment.DeadConflict, Open: 2}, {RailType: "gone", Reason: payment.DeadConflict, Open: 1}},
+		Rails: []reader.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Relayers: 2, Paused: true,
+			PausedByItself: true}},
+		Letters: []reader.LetterGauge{{RailType: "bank", Reason: payment.DeadConflict, Open: 2},
+			{RailType: "gone", Reason: payment.DeadConflict, Open: 1}},
 	}
 }
 

@@ -39,7 +39,8 @@ func read(t *testing.T, set *metrics.Set, accept string) exposition {
 
 // hostile are words that must never become a label.
 var hostile = []string{
-	"", "UPPER", "with space", "quo\"te", "new\nline", "DE02120300000000202051", strings.Repeat("x", 64), "ünï", "a{b}", "\x00",
+	"", "UPPER", "with space", "quo\"te", "new\nline", "DE02120300000000202051", strings.Repeat("x", 64), "ünï", "a{b}",
+	"\x00",
 }
 
 // TestLabelsAreBounded feeds what no rail of ours ever sends: three hundred rails,
@@ -56,7 +57,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	for _, rail := range append(slices.Clone(hostile), rails300...) {
 		for _, word := range append([]string{"UNKNOWN"}, hostile...) {
 			for _, action := range []payment.Action{payment.ActionSend, payment.ActionInquire} {
-				r.Called(relayer.Call{RailType: rail, Action: action, Result: payment.Result(word), UnmappedIn: word + "!", Latency: time.Millisecond})
+				r.Called(relayer.Call{RailType: rail, Action: action, Result: payment.Result(word), UnmappedIn: word + "!",
+					Latency: time.Millisecond})
 			}
 			r.Late(payment.Outcome{Claim: payment.Claim{RailType: rail}}, payment.Verdict(word))
 			c.Received(rail, word)
@@ -114,10 +116,13 @@ func TestExemplars(t *testing.T) {
 	set := metrics.New("v1", "relayer")
 	r := set.Relayer()
 	const trace = "0af7651916cd43dd8448eb211c80319c"
-	r.Called(relayer.Call{RailType: "bank", Action: payment.ActionSend, Result: payment.ResultAccepted, Latency: 7 * time.Millisecond, TraceID: trace})
-	r.Called(relayer.Call{RailType: "bank", Action: payment.ActionSend, Result: payment.ResultAccepted, Latency: 70 * time.Millisecond})
+	r.Called(relayer.Call{RailType: "bank", Action: payment.ActionSend, Result: payment.ResultAccepted,
+		Latency: 7 * time.Millisecond, TraceID: trace})
+	r.Called(relayer.Call{RailType: "bank", Action: payment.ActionSend, Result: payment.ResultAccepted,
+		Latency: 70 * time.Millisecond})
 	text := read(t, set, "application/openmetrics-text; version=1.0.0").text
-	if !strings.Contains(text, `dispatch_latency_ms_bucket{rail="bank",le="10.0"} 1 # {trace_id="`+trace+`"} 7`) || strings.Count(text, "trace_id") != 1 {
+	if !strings.Contains(text, `dispatch_latency_ms_bucket{rail="bank",le="10.0"} 1 # {trace_id="`+trace+`"} 7`) ||
+		strings.Count(text, "trace_id") != 1 {
 		t.Errorf("no exemplar, or too many:\n%s", text)
 	}
 }
@@ -133,7 +138,8 @@ func TestRowsByState(t *testing.T) {
 		want string
 	}{
 		"claims": {func(r *metrics.Relayer, _ *metrics.Reaper, _ *metrics.Callbacks) {
-			r.Claimed([]payment.Claim{{Action: payment.ActionSend}, {Action: payment.ActionInquire}, {Action: payment.ActionSend}})
+			r.Claimed([]payment.Claim{{Action: payment.ActionSend}, {Action: payment.ActionInquire},
+				{Action: payment.ActionSend}})
 		}, "DISPATCHING 2 INQUIRING 1"},
 		"an outcome": {func(r *metrics.Relayer, _ *metrics.Reaper, _ *metrics.Callbacks) {
 			r.Recorded(outcome(payment.Dispatched, payment.ResultAccepted, false))

@@ -66,7 +66,8 @@ func newWorld(t *testing.T) *world {
 	budget.ClaimTimeout, budget.Drain, budget.HeartbeatStale = time.Minute, 10*time.Second, 10*time.Second
 	w.cell.SetTimeBudget(budget)
 	forRelayer, forReaper := w.executor(celltest.Relayer), w.executor(celltest.Reaper)
-	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, forRelayer, log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema},
+		forRelayer, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,8 @@ func newWorld(t *testing.T) *world {
 	var _ callback.Observer = set.Callbacks([]string{celltest.Bank})
 	var _ api.Observer = set.API()
 	var _ webhook.Observer = set.Webhooks(webhook.File{Endpoints: []webhook.Endpoint{{ID: "shop"}}})
-	reader, err := reader.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, MaxConns: 1})
+	reader, err := reader.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema,
+		MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cell: celltest.New(t), spans: tracetest.NewInMemoryExporter(), log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	w := &world{t: t, cell: celltest.New(t), spans: tracetest.NewInMemoryExporter(),
+		log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	w.traces = export.WithProcessor(sdk.NewSimpleSpanProcessor(w.spans), "test", "v1", "worker")
 	store := w.executor()
 	mux := http.NewServeMux()
@@ -63,7 +64,8 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(server.Close)
 	var err error
 	w.bank, err = simrail.Start(shape, simrail.Options{Dir: t.TempDir(), CallbackURL: server.URL, Speed: simrail.Speed{
-		Answer: 2 * time.Second, Settle: 300 * time.Millisecond, Callback: time.Hour, Retry: 50 * time.Millisecond, Sends: 3, Concurrency: 8,
+		Answer: 2 * time.Second, Settle: 300 * time.Millisecond, Callback: time.Hour, Retry: 50 * time.Millisecond,
+		Sends: 3, Concurrency: 8,
 	}})
 	w.must(err)
 	t.Cleanup(func() { w.bank.Close() })
@@ -74,14 +76,16 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	readers, err := simrail.Callbacks(file)
 	w.must(err)
-	reports, err := callbacks.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema, Tracer: w.traces.Postgres()})
+	reports, err := callbacks.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema,
+		Tracer: w.traces.Postgres()})
 	w.must(err)
 	t.Cleanup(reports.Close)
 	receiver, err := callback.NewReceiver(readers, reports, "callbacks-1", 5*time.Second, nil, w.log)
 	w.must(err)
 	receiver.Tracer = w.traces.Tracer()
 	receiver.Register(mux)
-	w.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema, Tracer: w.traces.Postgres()})
+	w.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema,
+		Tracer: w.traces.Postgres()})
 	w.must(err)
 	t.Cleanup(w.ingest.Close)
 	w.relay(store, file)
@@ -105,7 +109,8 @@ func (w *world) relay(store *executor.Executor, file railconfig.File) {
 		}
 		return railconfig.Open(file.Rails[0], profile)
 	}
-	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, store,
+		w.log)
 	w.must(err)
 	one, err := relayer.New(relayer.Config{
 		WorkerID: "relayer-1", Poll: 50 * time.Millisecond,
@@ -179,7 +184,8 @@ func says(span tracetest.SpanStub, key attribute.Key) string {
 // to the caller's.
 func linked(span tracetest.SpanStub, caller trace.SpanContext) bool {
 	return !span.Parent.IsValid() && span.SpanContext.TraceID() != caller.TraceID() &&
-		len(span.Links) == 1 && span.Links[0].SpanContext.SpanID() == caller.SpanID() && span.Links[0].SpanContext.TraceID() == caller.TraceID()
+		len(span.Links) == 1 && span.Links[0].SpanContext.SpanID() == caller.SpanID() &&
+		span.Links[0].SpanContext.TraceID() == caller.TraceID()
 }
 
 // TestWholeLife follows one instruction that is refused for now, sent again,
@@ -187,13 +193,15 @@ func linked(span tracetest.SpanStub, caller trace.SpanContext) bool {
 func TestWholeLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(w.bank.SetFaults(railsim.Fault{Kind: railsim.StatusBefore, Status: 422, Word: "REFUSED", Code: "AB05", Probability: 1, Match: railsim.Match{Nth: 1}}))
+	w.must(w.bank.SetFaults(railsim.Fault{Kind: railsim.StatusBefore, Status: 422, Word: "REFUSED", Code: "AB05",
+		Probability: 1, Match: railsim.Match{Nth: 1}}))
 	id, caller := w.called("life", shape.RailType())
 	back := w.await(tracing.Callback, id, 1)[0]
 	sends := w.await(tracing.Send, id, 2)
 
 	first, second := sends[0], sends[1]
-	if first.Parent.SpanID() != caller.SpanID() || first.SpanContext.TraceID() != caller.TraceID() || len(first.Links) > 0 {
+	if first.Parent.SpanID() != caller.SpanID() || first.SpanContext.TraceID() != caller.TraceID() ||
+		len(first.Links) > 0 {
 		t.Errorf("the first send has parent %s in trace %s, want the caller's %s in %s",
 			first.Parent.SpanID(), first.SpanContext.TraceID(), caller.SpanID(), caller.TraceID())
 	}
@@ -236,7 +244,8 @@ func (w *world) insideTurns(id payment.ID) {
 			return
 		}
 	}
-	w.t.Errorf("%d claims and %d records in turns, want 2 each; %d statements", count[tracing.Claim], count[tracing.Record], statements)
+	w.t.Errorf("%d claims and %d records in turns, want 2 each; %d statements", count[tracing.Claim],
+		count[tracing.Record], statements)
 }
 
 func (w *world) countInTurns(id payment.ID) (count map[string]int, statements int) {
@@ -265,8 +274,10 @@ func (w *world) countInTurns(id payment.ID) (count map[string]int, statements in
 func (w *world) saysNoMore() {
 	w.t.Helper()
 	allowed := []attribute.Key{
-		tracing.OutboxID, tracing.OutboxIDs, tracing.AttemptNo, tracing.RailType, tracing.ClaimID, tracing.WorkerID, tracing.SendNo,
-		tracing.Result, tracing.State, tracing.NextAction, tracing.Verdict, tracing.Outcomes, tracing.Claims, tracing.Lanes, tracing.SQLState,
+		tracing.OutboxID, tracing.OutboxIDs, tracing.AttemptNo, tracing.RailType, tracing.ClaimID, tracing.WorkerID,
+		tracing.SendNo,
+		tracing.Result, tracing.State, tracing.NextAction, tracing.Verdict, tracing.Outcomes, tracing.Claims, tracing.Lanes,
+		tracing.SQLState,
 		"stale", "repaired", "superseded", "proven", "expired", "grace",
 	}
 	database := regexp.MustCompile(`^(db\.(system(\.name)?|query\.text|operation\.(name|batch\.size)|response\.\w+)|pgx\.[a-z_.]+|rows_affected)$`)
@@ -294,13 +305,15 @@ func TestRepairIsLinked(t *testing.T) {
 	w.cell.ApplyProfile(celltest.Bank, `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME",
 		"timeouts": {"connect": "50ms", "tls": "50ms", "write": "50ms", "response_header": "50ms", "body": "50ms"}}`)
 	w.cell.SetTimeBudget(outbox.TimeBudget{
-		ClaimTimeout: 5 * time.Second, StartWithin: 100 * time.Millisecond, RecordWithin: 100 * time.Millisecond, Drain: 100 * time.Millisecond,
+		ClaimTimeout: 5 * time.Second, StartWithin: 100 * time.Millisecond, RecordWithin: 100 * time.Millisecond,
+		Drain:          100 * time.Millisecond,
 		HeartbeatStale: time.Second,
 	})
 	id, caller := w.called("lost", celltest.Bank)
 	store := w.executor()
 	_, err := store.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "dead",
-		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}}}})
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1,
+			ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}}}})
 	w.must(err)
 	one, err := reaper.New(reaper.Config{
 		WorkerID: "reaper-1", Every: 50 * time.Millisecond, Grace: 50 * time.Millisecond, Tracer: w.traces.Tracer(),
@@ -315,7 +328,8 @@ func TestRepairIsLinked(t *testing.T) {
 		t.Errorf("the repair says %v", repair.Attributes)
 	}
 	var cycle tracetest.SpanStub
-	for deadline := time.Now().Add(60 * time.Second); cycle.Name == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); cycle.Name == "" &&
+		time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, span := range w.spans.GetSpans() {
 			if span.SpanContext.SpanID() == repair.Parent.SpanID() {
 				cycle = span
@@ -336,7 +350,8 @@ func TestHostileCaller(t *testing.T) {
 	conn := w.cell.Conn(t, celltest.Ingest)
 	for n, parent := range []string{
 		"x", strings.Repeat("0", 55), "00-" + strings.Repeat("g", 32) + "-b7ad6b7169203331-01",
-		"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nX-Evil: 1",
+		"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nX-Evil: 1",
 		strings.Repeat("a", 3000), "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
 	} {
 		headers, err := json.Marshal(map[string]string{"traceparent": parent, "tracestate": "a=b\r\nX-Evil: 1"})

@@ -63,7 +63,8 @@ free:
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	for path, line := range map[string]int{"name": 2, "inner.on": 7, "list.1.ratio": 10, "list.1.ratio.x.y": 10, "free.c.1.d": 16, "nowhere": 0, "": 0} {
+	for path, line := range map[string]int{"name": 2, "inner.on": 7, "list.1.ratio": 10, "list.1.ratio.x.y": 10,
+		"free.c.1.d": 16, "nowhere": 0, "": 0} {
 		if got := lines.Of(path); got != line {
 			t.Errorf("%s is at line %d, want %d", path, got, line)
 		}
@@ -91,9 +92,12 @@ Name: upper
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"line 1: nme is not known", "line 2: name must be a text", "line 3: wait ", "line 4: count must be a whole", "line 5: inner must be a mapping",
-		"line 6: list must be a list", "line 7: words.a must be a text", "line 8: free.a is not a plain", "line 8: free.b is of a kind",
-		"line 9: hidden is not known", "line 10: ints.1 must be a whole", "line 11: count is given twice", "line 12: Name is not known",
+		"line 1: nme is not known", "line 2: name must be a text", "line 3: wait ", "line 4: count must be a whole",
+		"line 5: inner must be a mapping",
+		"line 6: list must be a list", "line 7: words.a must be a text", "line 8: free.a is not a plain",
+		"line 8: free.b is of a kind",
+		"line 9: hidden is not known", "line 10: ints.1 must be a whole", "line 11: count is given twice",
+		"line 12: Name is not known",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
@@ -103,8 +107,9 @@ Name: upper
 
 func TestDecodeRefusesTricks(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing": "", "a list": "- a", "two documents": "name: a\n---\nname: b\n", "an anchor": "name: &a x\n", "an alias": "name: *a\n",
-		"a tag": "count: !!int 3\n", "a merge": "inner: {<<: {on: true}}\n", "a null": "name: null\n", "no value": "name:\n",
+		"nothing": "", "a list": "- a", "two documents": "name: a\n---\nname: b\n", "an anchor": "name: &a x\n",
+		"an alias": "name: *a\n",
+		"a tag":    "count: !!int 3\n", "a merge": "inner: {<<: {on: true}}\n", "a null": "name: null\n", "no value": "name:\n",
 		"a bomb":      "free: {a: &a [x, x], b: &b [*a, *a], c: [*b, *b]}\n",
 		"too deep":    "free: {a: " + strings.Repeat("[", 40) + "1" + strings.Repeat("]", 40) + "}\n",
 		"not YAML":    "name: [\n",
@@ -129,7 +134,8 @@ func TestSyntaxErrorShowsNoSource(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{"name: x\n", "inner: {ratio: 1e3}\n", "list: [{}]\n", "a: &a [*a]\n", "? x\n: y\n", "name: |\n  x\n", "\x00", "{", "- - - -"} {
+	for _, seed := range []string{"name: x\n", "inner: {ratio: 1e3}\n", "list: [{}]\n", "a: &a [*a]\n", "? x\n: y\n",
+		"name: |\n  x\n", "\x00", "{", "- - - -"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

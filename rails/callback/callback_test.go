@@ -146,16 +146,19 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	key := `"key": "` + payment.RailKey(id) + `"`
 	for text, want := range map[string]*callback.Event{
-		body("SETTLED"):              {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "0"},
-		bodyWith("REJECTED", "AC04"): {ID: "evt_1", RailKey: id, Result: payment.ResultRefused, Reference: "RS1", Code: "AC04"},
+		body("SETTLED"): {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "0"},
+		bodyWith("REJECTED", "AC04"): {ID: "evt_1", RailKey: id, Result: payment.ResultRefused, Reference: "RS1",
+			Code: "AC04"},
 		// Words that are not listed are no news.
 		body("PENDING"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
 		body("settled"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
 		body("ACSC"):    {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
-		`{"data": {` + key + `, "status": "SETTLED"}}`:          {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
-		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "7"},
+		`{"data": {` + key + `, "status": "SETTLED"}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
+		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted,
+			Reference: "7"},
 		// What is not plain proves nothing and is left out.
-		`{"data": {` + key + `, "status": "SETTLED", "id": "a\u0000b", "code": "x\u0007y"}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
+		`{"data": {` + key + `, "status": "SETTLED", "id": "a\u0000b", "code": "x\u0007y"}}`: {ID: "evt_1", RailKey: id,
+			Result: payment.ResultExecuted},
 		`{"data": {"status": "SETTLED"}}`:                           nil,
 		`{"data": {` + key + `}}`:                                   nil,
 		`{"data": {"key": "another-sender", "status": "SETTLED"}}`:  nil,
@@ -238,7 +241,8 @@ func TestConfig(t *testing.T) {
 		spoilt := config()
 		spoil(&spoilt)
 		_, err := callback.Open(spoilt, table(t), func(name string) string {
-			return map[string]string{"NEW": newSecret, "OLD": oldSecret, "SHORT": "dG9vIHNob3J0", "PLAIN": "not base64, and long enough"}[name]
+			return map[string]string{"NEW": newSecret, "OLD": oldSecret, "SHORT": "dG9vIHNob3J0",
+				"PLAIN": "not base64, and long enough"}[name]
 		}, time.Now)
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
@@ -252,7 +256,8 @@ func TestConfig(t *testing.T) {
 // FuzzRead feeds the reader what any sender could send. Nothing is taken without
 // a signature, and what is signed is read or refused, never half of each.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{body("SETTLED"), body("REJECTED"), body("?"), `{"data":{"key":1,"status":[]}}`, `{`, "\xff", strings.Repeat("[", 100)} {
+	for _, text := range []string{body("SETTLED"), body("REJECTED"), body("?"), `{"data":{"key":1,"status":[]}}`, `{`,
+		"\xff", strings.Repeat("[", 100)} {
 		f.Add("evt_1", strconv.FormatInt(noon.Unix(), 10), "v1,AAAA v1a,x", []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, event, stamp, signature string, text []byte) {

@@ -97,10 +97,12 @@ func TestOnlyProofIsProof(t *testing.T) {
 			for _, acceptance := range []payment.Acceptance{"", payment.AcceptanceFinal, payment.AcceptanceProvisional} {
 				for _, inquiry := range []bool{false, true} {
 					got := class.Result(Context{Inquiry: inquiry, SendNo: sendNo, Acceptance: acceptance})
-					if (got == payment.ResultAccepted || got == payment.ResultExecuted) && class != Executed && (class != InProgress || inquiry || acceptance != payment.AcceptanceProvisional) {
+					if (got == payment.ResultAccepted || got == payment.ResultExecuted) && class != Executed &&
+						(class != InProgress || inquiry || acceptance != payment.AcceptanceProvisional) {
 						t.Errorf("%s proves %s", class, got)
 					}
-					if inquiry && (got == payment.ResultRefused || got == payment.ResultRefusedFinal) && class != Terminal && class != Business {
+					if inquiry && (got == payment.ResultRefused || got == payment.ResultRefusedFinal) && class != Terminal &&
+						class != Business {
 						t.Errorf("%s proves %s in an inquiry", class, got)
 					}
 				}
@@ -146,7 +148,8 @@ func TestTablesAreSound(t *testing.T) {
 func TestCodesThatMoveMoney(t *testing.T) {
 	for table, entries := range map[string]map[string]Class{
 		"http": {"200": Executed, "201": Executed, "202": InProgress, "400": FirstOnly, "422": FirstOnly, "401": HoldRail, "403": HoldRail,
-			"404": HoldRail, "405": HoldRail, "408": Unclear, "409": Unclear, "414": FirstOnly, "424": Unclear, "425": Later, "451": FirstOnly, "429": Later, "500": Unclear, "502": Unclear,
+			"404": HoldRail, "405": HoldRail, "408": Unclear, "409": Unclear, "414": FirstOnly, "424": Unclear, "425": Later,
+			"451": FirstOnly, "429": Later, "500": Unclear, "502": Unclear,
 			"503": Unclear, "504": Unclear, "301": Unclear, "302": Unclear, "303": Unclear, "307": Unclear, "308": Unclear},
 		"iso20022": {"ACSC": Executed, "ACCC": Executed, "ACSP": InProgress, "ACWC": InProgress, "ACTC": InProgress, "PDNG": InProgress, "RJCT": FirstOnly, "AC04": Terminal, "AM04": Business,
 			"AM05": Duplicate, "DUPL": Duplicate, "AB05": Refused, "AB09": Unclear, "AG09": NotReceived, "NARR": FirstOnly, "NOAS": Unclear, "BLCK": Unclear, "FR01": Unclear, "MS03": Terminal, "TM01": Business},
@@ -202,7 +205,8 @@ func TestOverrides(t *testing.T) {
 	for code, want := range map[string]struct {
 		class  Class
 		origin string
-	}{"AC04": {Refused, "profile"}, "X001": {Terminal, "profile"}, "AC01": {Terminal, base.String()}, "ZZZZ": {"", base.String()}} {
+	}{"AC04": {Refused, "profile"}, "X001": {Terminal, "profile"}, "AC01": {Terminal, base.String()},
+		"ZZZZ": {"", base.String()}} {
 		entry, _ := changed.Find(code)
 		if entry.Class != want.class || changed.Origin(code) != want.origin {
 			t.Errorf("%s is %q by %s, want %q by %s", code, entry.Class, changed.Origin(code), want.class, want.origin)
@@ -225,7 +229,8 @@ func TestWrite(t *testing.T) {
 	if err := table.Write(&out, payment.AcceptanceFinal); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"table http, edition", "source 1: RFC 9110", "source 6: profile", "REFUSED_TRANSIENT", "anything else"} {
+	for _, want := range []string{"table http, edition", "source 1: RFC 9110", "source 6: profile", "REFUSED_TRANSIENT",
+		"anything else"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
@@ -240,7 +245,8 @@ func TestParseNamesEachFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"table x: line 3: family", "line 6: code 01", "line 7: class", "line 8: source", "line 9: a code needs", "table and edition"} {
+	for _, want := range []string{"table x: line 3: family", "line 6: code 01", "line 7: class", "line 8: source",
+		"line 9: a code needs", "table and edition"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
 		}
@@ -290,8 +296,9 @@ func TestBases(t *testing.T) {
 	}
 }
 
-// TestCodesOfTheMessage: a code of ISO 20022 that says what is wrong with a message, a file or a field of none in particular may be said of
-// a status request, and refuses no payment in answer to one.
+// TestCodesOfTheMessage: a code of ISO 20022 that says what is wrong with a message, a file or a
+// field of none in particular may be said of a status request, and refuses no payment in answer to
+// one.
 func TestCodesOfTheMessage(t *testing.T) {
 	text, err := os.ReadFile("tables/iso20022.txt")
 	if err != nil {

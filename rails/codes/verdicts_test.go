@@ -77,7 +77,8 @@ func TestVerdicts(t *testing.T) {
 	for _, v := range readVerdicts(t) {
 		got, err := v.result(named(t, v.table))
 		if err != nil || string(got) != v.want {
-			t.Errorf("verdicts.tsv line %d: %s %q %q in answer to %s: %s, want %s (%v)", v.line, v.table, v.word, v.code, v.asked, got, v.want, err)
+			t.Errorf("verdicts.tsv line %d: %s %q %q in answer to %s: %s, want %s (%v)", v.line, v.table, v.word, v.code,
+				v.asked, got, v.want, err)
 		}
 	}
 }

@@ -129,7 +129,8 @@ func TestReportWords(t *testing.T) {
 		}
 	}
 	// A word of the table that is left to the code does not change its sense.
-	left := ReportWords{Table: words.Table, Words: map[string]payment.Result{"RJCT": ReportedByCode, "CANC": ReportedByCode, "ACSP": ReportedByCode}}
+	left := ReportWords{Table: words.Table, Words: map[string]payment.Result{"RJCT": ReportedByCode,
+		"CANC": ReportedByCode, "ACSP": ReportedByCode}}
 	for _, c := range []struct {
 		word, code string
 		want       payment.Result

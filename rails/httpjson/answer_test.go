@@ -33,7 +33,8 @@ func reader(t testing.TB, acceptance payment.Acceptance) sendReader {
 		http: httpTable, body: body, acceptance: acceptance,
 		config: SendResponseConfig{
 			Status: "status", Reference: "id", Code: "error.code", Message: "error.text", Echo: "reference",
-			Statuses: map[string]codes.Class{"EXECUTED": codes.Executed, "PENDING": codes.InProgress, "REFUSED": codes.ByCode, "REJECTED": codes.ByCodeOrFirst, "LATER": codes.Refused, "SEEN": codes.Duplicate},
+			Statuses: map[string]codes.Class{"EXECUTED": codes.Executed, "PENDING": codes.InProgress, "REFUSED": codes.ByCode,
+				"REJECTED": codes.ByCodeOrFirst, "LATER": codes.Refused, "SEEN": codes.Duplicate},
 		},
 	}
 }
@@ -154,8 +155,9 @@ func TestAnswersThatSayWhatTheyMean(t *testing.T) {
 	}
 }
 
-// TestAnswersOfARailThatKnowsTheKey: an UNKNOWN answer that may mean "seen before"
-// says so, to the first send only where it can mean nothing else, because the rail's "no such payment" is worthless after it.
+// TestAnswersOfARailThatKnowsTheKey: an UNKNOWN answer that may mean "seen before" says so, to the
+// first send only where it can mean nothing else, because the rail's "no such payment" is worthless
+// after it.
 func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 	r := reader(t, payment.AcceptanceFinal)
 	for name, c := range map[string]struct {
@@ -193,7 +195,8 @@ func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 
 func TestPendingOnAProvisionalRail(t *testing.T) {
 	r := reader(t, payment.AcceptanceProvisional)
-	got := r.read(answer{status: 202, header: http.Header{}, body: []byte(`{"status":"PENDING","id":"b1","reference":"` + own + `"}`)}, 1, own)
+	got := r.read(answer{status: 202, header: http.Header{},
+		body: []byte(`{"status":"PENDING","id":"b1","reference":"` + own + `"}`)}, 1, own)
 	if got.Result != payment.ResultAccepted || got.Reference != "b1" {
 		t.Errorf("%+v", got)
 	}
@@ -211,14 +214,16 @@ func TestByStatusCodeAlone(t *testing.T) {
 			t.Errorf("%s: %s, want %s", body, got.Result, want)
 		}
 	}
-	if got := r.read(answer{status: 202, header: http.Header{}, body: []byte(`{"id":"b1"}`)}, 1, own); got.Result != payment.ResultUnknown {
+	if got := r.read(answer{status: 202, header: http.Header{}, body: []byte(`{"id":"b1"}`)}, 1,
+		own); got.Result != payment.ResultUnknown {
 		t.Errorf("202 on a FINAL rail is %s: only an inquiry can tell", got.Result)
 	}
 }
 
 func TestRetryAfter(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"": 0, "5": 5 * time.Second, "-1": 0, "1.5": 0, "999999": maxRetryAfter, "99999999999999": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0,
+		"": 0, "5": 5 * time.Second, "-1": 0, "1.5": 0, "999999": maxRetryAfter, "99999999999999": 0,
+		"Wed, 21 Oct 2026 07:28:00 GMT": 0,
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {text}}); got != want {
 			t.Errorf("%q is %s, want %s", text, got, want)
@@ -232,7 +237,8 @@ func asker(t testing.TB) inquiryReader {
 		http: httpTable, body: body, statuses: []int{200, 404},
 		config: InquiryResponseConfig{
 			Status: "status", Reference: "id", Code: "code", Message: "text", Echo: "reference",
-			Statuses: map[string]payment.Result{"EXECUTED": payment.ResultExecuted, "REFUSED": payment.ResultRefused, "NOT_FOUND": payment.ResultNotFound},
+			Statuses: map[string]payment.Result{"EXECUTED": payment.ResultExecuted, "REFUSED": payment.ResultRefused,
+				"NOT_FOUND": payment.ResultNotFound},
 		},
 	}
 }
@@ -326,8 +332,10 @@ func TestUnmappedReasonOfARejection(t *testing.T) {
 			`"error":{"code":"AC04"}`: {payment.ResultRefusedFinal, payment.ResultRefusedFinal, "AC04", false},
 			`"error":{"code":"AM04"}`: {payment.ResultRefusedBusiness, payment.ResultRefusedBusiness, "AM04", false},
 			`"error":{"code":"NOAS"}`: {payment.ResultUnknown, payment.ResultUnknown, "NOAS", false},
-			`"id":"b1","reference":"` + own + `","error":{"code":"ACSC"}`: {payment.ResultUnknown, payment.ResultUnknown, "ACSC", false},
-			`"id":"b1","reference":"` + own + `","error":{"code":"G000"}`: {payment.ResultUnknown, payment.ResultUnknown, "G000", false},
+			`"id":"b1","reference":"` + own + `","error":{"code":"ACSC"}`: {payment.ResultUnknown, payment.ResultUnknown, "ACSC",
+				false},
+			`"id":"b1","reference":"` + own + `","error":{"code":"G000"}`: {payment.ResultUnknown, payment.ResultUnknown, "G000",
+				false},
 		} {
 			for n, result := range []payment.Result{want.first, want.later} {
 				text := []byte(`{"status":"` + word + `",` + body + `}`)
@@ -339,8 +347,10 @@ func TestUnmappedReasonOfARejection(t *testing.T) {
 		}
 	}
 	// What stands before the bank speaks alone, and a status that says nothing stays unclear.
-	for status, want := range map[int]payment.Result{429: payment.ResultRefusedLater, 500: payment.ResultUnknown, 422: payment.ResultRefusedFinal} {
-		got := r.read(answer{status: status, header: http.Header{}, body: []byte(`{"status":"REJECTED","error":{"code":"9909"}}`)}, 1, own)
+	for status, want := range map[int]payment.Result{429: payment.ResultRefusedLater, 500: payment.ResultUnknown,
+		422: payment.ResultRefusedFinal} {
+		got := r.read(answer{status: status, header: http.Header{},
+			body: []byte(`{"status":"REJECTED","error":{"code":"9909"}}`)}, 1, own)
 		if got.Result != want {
 			t.Errorf("HTTP %d: %+v, want %s", status, got, want)
 		}
@@ -350,7 +360,8 @@ func TestUnmappedReasonOfARejection(t *testing.T) {
 // TestQuestionRefused: a bank that can't trace the payment rejects the question.
 // That is no refusal of the payment, which may be in transit.
 func TestQuestionRefused(t *testing.T) {
-	for what, word := range map[string]payment.Result{"CODE": codes.ReportedByCode, "REFUSED": payment.ResultRefused, "its own": ""} {
+	for what, word := range map[string]payment.Result{"CODE": codes.ReportedByCode, "REFUSED": payment.ResultRefused,
+		"its own": ""} {
 		r := asker(t)
 		if word != "" {
 			r.config.Statuses = map[string]payment.Result{"RJCT": word}

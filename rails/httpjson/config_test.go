@@ -31,7 +31,8 @@ func TestConfigNamesEachFault(t *testing.T) {
 		"send.response.statuses.X":       func(c *httpjson.Config) { c.Send.Response.Statuses["X"] = "MAYBE" },
 		"send.response.statuses.REFUSED": func(c *httpjson.Config) { c.Send.Response.Code = "" },
 		"send.response.statuses.Y is CODE_OR": func(c *httpjson.Config) {
-			c.Send.Response = httpjson.SendResponseConfig{Status: "s", Statuses: map[string]codes.Class{"Y": codes.ByCodeOrFirst}}
+			c.Send.Response = httpjson.SendResponseConfig{Status: "s",
+				Statuses: map[string]codes.Class{"Y": codes.ByCodeOrFirst}}
 		},
 		"send.response.statuses is given": func(c *httpjson.Config) { c.Send.Response.Status = "" },
 		"send.response.code":              func(c *httpjson.Config) { c.Send.Response.Code = ".a" },

@@ -35,12 +35,14 @@ func taking() rails.Profile {
 // folding are values that a server or a proxy on the way may fold away with the
 // segment before them, or drop, once it has decoded them as often as it likes.
 var folding = []string{
-	".", "..", "%2e", "%2E%2e", ".%2e", "%252e%252e", "%25252e", "/", "%2f", "//", "\\", "../x", "x/..", "x/../..", "x/./y", "..\\x", "x%5c..",
+	".", "..", "%2e", "%2E%2e", ".%2e", "%252e%252e", "%25252e", "/", "%2f", "//", "\\", "../x", "x/..", "x/../..",
+	"x/./y", "..\\x", "x%5c..",
 	"%2e%2e%2fx", "..;", "..;a=b", "..%3b", "..?a", "..#a", "%zz/..", "%zz%2f%2e%2e%2f%zz",
 }
 
 // plain are values with dots that name what they say.
-var plain = []string{"...", "a..b", "..a", "a..", ".a", "a.b", "%", "%2", "%zz", "a/b", "a b", ";..", "%2e%2e%2e", "a%2eb"}
+var plain = []string{"...", "a..b", "..a", "a..", ".a", "a.b", "%", "%2", "%zz", "a/b", "a b", ";..", "%2e%2e%2e",
+	"a%2eb"}
 
 // TestNoValueFoldsThePath: a value that leads to another address is refused before
 // the first byte, whichever field it comes by.
@@ -101,7 +103,8 @@ func refused(t *testing.T, rail rails.Rail, send rails.Send, field, value string
 	if field != "instruction_id" {
 		return
 	}
-	if got := rail.Send(t.Context(), send); got.Result != payment.ResultNotSent || got.FirstByte || !strings.Contains(got.Message, "PATH") {
+	if got := rail.Send(t.Context(), send); got.Result != payment.ResultNotSent || got.FirstByte ||
+		!strings.Contains(got.Message, "PATH") {
 		t.Errorf("%s %q: %+v, want NOT_SENT", field, value, got)
 	}
 }

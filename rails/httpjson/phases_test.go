@@ -93,7 +93,8 @@ func rawBank(t *testing.T, behave func(net.Conn)) string {
 func TestForbiddenAddresses(t *testing.T) {
 	for _, host := range []string{
 		"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "[fe80::1]",
-		"[::ffff:169.254.169.254]", "224.0.0.1", "255.255.255.255", "100.100.100.200", "[::ffff:100.100.100.200]", "[fd00:ec2::254]",
+		"[::ffff:169.254.169.254]", "224.0.0.1", "255.255.255.255", "100.100.100.200", "[::ffff:100.100.100.200]",
+		"[fd00:ec2::254]",
 	} {
 		settings := config(t, "http://"+host+":1")
 		settings.AllowLoopback = false
@@ -108,7 +109,8 @@ func TestForbiddenAddresses(t *testing.T) {
 	named.AllowLoopback = false
 	byName := open(t, named, profile())
 	defer byName.(io.Closer).Close()
-	if got := byName.Send(t.Context(), instruction(t)); got.Result != payment.ResultNotSent || !strings.Contains(got.Message, "can have") {
+	if got := byName.Send(t.Context(), instruction(t)); got.Result != payment.ResultNotSent ||
+		!strings.Contains(got.Message, "can have") {
 		t.Errorf("localhost: %+v, want NOT_SENT for its address", got)
 	}
 	settings := config(t, "http://169.254.169.254")

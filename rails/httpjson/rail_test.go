@@ -46,7 +46,8 @@ func profile() rails.Profile {
 func config(t testing.TB, baseURL string) httpjson.Config {
 	return httpjson.Config{
 		BaseURL: baseURL, AllowPlaintext: true, AllowLoopback: true,
-		Headers:        map[string]httpjson.HeaderValue{"X-Client": {Literal: "railhead"}, "X-Api-Key": {Secret: ref(t, "env:API_KEY")}},
+		Headers: map[string]httpjson.HeaderValue{"X-Client": {Literal: "railhead"},
+			"X-Api-Key": {Secret: ref(t, "env:API_KEY")}},
 		Bearer:         ref(t, "env:BEARER"),
 		PropagateTrace: true,
 		Signature: &httpjson.SignatureConfig{
@@ -93,7 +94,8 @@ func instruction(t testing.TB) rails.Send {
 	}
 	id := payment.NewID()
 	return rails.Send{
-		OutboxID: id, RailKey: payment.RailKey(id), InstructionID: "instr-1", ParticipantID: "bank-a", Amount: amount, SendNo: 1,
+		OutboxID: id, RailKey: payment.RailKey(id), InstructionID: "instr-1", ParticipantID: "bank-a", Amount: amount,
+		SendNo:  1,
 		Payload: []byte(`{"amount": "10.50", "currency": "EUR", "debtor": {"iban": "` + testIBAN + `"}, "creditor": {"name": "Zoë & Söhne", "iban": "` + otherIBAN + `"}}`),
 	}
 }

@@ -40,7 +40,8 @@ func TestRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := rails.Send{OutboxID: id, RailKey: payment.RailKey(id), InstructionID: `i"1`, ParticipantID: "p<1>", Amount: amount}
+	send := rails.Send{OutboxID: id, RailKey: payment.RailKey(id), InstructionID: `i"1`, ParticipantID: "p<1>",
+		Amount: amount}
 	values, err := sendValues(send, rails.Checks{})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,8 @@ func TestRenderRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	body := map[string]any{"a": "amount", "b": map[string]any{"c": "payload."}, "d": []any{"rail-key"}, "e": "payload.a..b", "f": ""}
+	body := map[string]any{"a": "amount", "b": map[string]any{"c": "payload."}, "d": []any{"rail-key"},
+		"e": "payload.a..b", "f": ""}
 	_, err := compileTemplate(body, sendSources)
 	for _, field := range []string{"field a:", "field b.c:", "field d.0:", "field e:", "field f:"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
@@ -115,7 +117,8 @@ func TestSign(t *testing.T) {
 			}
 			header := http.Header{}
 			config := SignatureConfig{Header: "X-Sig", TimestampHeader: "X-Time", Form: form, Encoding: encoding, Prefix: "v1="}
-			signer{config: config, key: secret.Of("key"), now: func() time.Time { return now }}.sign(header, "POST", "/v1/p?x=1", []byte(`{"a":1}`))
+			signer{config: config, key: secret.Of("key"), now: func() time.Time { return now }}.sign(header, "POST", "/v1/p?x=1",
+				[]byte(`{"a":1}`))
 			if header.Get("X-Sig") != "v1="+want || header.Get("X-Time") != "1800000000" {
 				t.Errorf("%s %s: %v, want %s", form, encoding, header, want)
 			}

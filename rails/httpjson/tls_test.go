@@ -105,7 +105,8 @@ func at(t *testing.T, path string) secret.Ref { return ref(t, "file:"+path) }
 func TestTLSTrust(t *testing.T) {
 	bank, other := newIdentity(t, "bank.test"), newIdentity(t, "other.test")
 	server := tlsBank(t, &tls.Config{Certificates: []tls.Certificate{bank.cert}})
-	old := tlsBank(t, &tls.Config{Certificates: []tls.Certificate{bank.cert}, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10})
+	old := tlsBank(t, &tls.Config{Certificates: []tls.Certificate{bank.cert}, MaxVersion: tls.VersionTLS11,
+		MinVersion: tls.VersionTLS10})
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	for name, c := range map[string]struct {
@@ -138,7 +139,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		server := tlsBank(t, &tls.Config{
-			Certificates: []tls.Certificate{bank.cert}, ClientAuth: tls.RequireAnyClientCert, VerifyPeerCertificate: check, MaxVersion: version,
+			Certificates: []tls.Certificate{bank.cert}, ClientAuth: tls.RequireAnyClientCert, VerifyPeerCertificate: check,
+			MaxVersion: version,
 		})
 		for name, who := range map[string]*identity{"ours": &we, "a stranger's": &stranger, "none": nil} {
 			got := sendOver(t, server.URL, func(config *httpjson.Config) {
@@ -155,7 +157,8 @@ func TestClientCertificate(t *testing.T) {
 			// In TLS 1.3 a client may have sent its request before it hears that
 			// its certificate is refused; then nothing is known.
 			case who != &we && version == tls.VersionTLS13 &&
-				!(got.Result == payment.ResultRefusedRail && !got.FirstByte) && !(got.Result == payment.ResultUnknown && got.FirstByte):
+				!(got.Result == payment.ResultRefusedRail && !got.FirstByte) &&
+				!(got.Result == payment.ResultUnknown && got.FirstByte):
 				t.Errorf("%s, %s: %+v", tls.VersionName(version), name, got)
 			}
 		}

@@ -56,13 +56,16 @@ func TestRenderVersion(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Config, *rails.Profile){
-		"the host":                   func(c *Config, _ *rails.Profile) { c.BaseURL = "https://sandbox.bank.test/v1" },
-		"the port":                   func(c *Config, _ *rails.Profile) { c.BaseURL = "https://bank.test:8443/v1" },
-		"the scheme":                 func(c *Config, _ *rails.Profile) { c.BaseURL = "http://bank.test/v1" },
-		"the base path":              func(c *Config, _ *rails.Profile) { c.BaseURL = "https://bank.test/v2" },
-		"the name in TLS":            func(c *Config, _ *rails.Profile) { c.TLS.ServerName = "other.test" },
-		"the bearer's name":          func(c *Config, _ *rails.Profile) { c.Bearer = ref("env:BEARER_2") },
-		"a secret header's name":     func(c *Config, _ *rails.Profile) { c.Headers["X-Key"] = HeaderValue{Secret: ref("env:KEY_2")} },
+		"the host":          func(c *Config, _ *rails.Profile) { c.BaseURL = "https://sandbox.bank.test/v1" },
+		"the port":          func(c *Config, _ *rails.Profile) { c.BaseURL = "https://bank.test:8443/v1" },
+		"the scheme":        func(c *Config, _ *rails.Profile) { c.BaseURL = "http://bank.test/v1" },
+		"the base path":     func(c *Config, _ *rails.Profile) { c.BaseURL = "https://bank.test/v2" },
+		"the name in TLS":   func(c *Config, _ *rails.Profile) { c.TLS.ServerName = "other.test" },
+		"the bearer's name": func(c *Config, _ *rails.Profile) { c.Bearer = ref("env:BEARER_2") },
+		"a secret header's name": func(c *Config,
+			_ *rails.Profile) {
+			c.Headers["X-Key"] = HeaderValue{Secret: ref("env:KEY_2")}
+		},
 		"the signing key's name":     func(c *Config, _ *rails.Profile) { c.Signature.Secret = ref("env:HMAC_2") },
 		"no signature":               func(c *Config, _ *rails.Profile) { c.Signature = nil },
 		"the certificate's name":     func(c *Config, _ *rails.Profile) { c.TLS.ClientCert = ref("file:/cert2") },
@@ -96,7 +99,8 @@ func TestSentElsewhere(t *testing.T) {
 	const own = "httpjson/1-111111111111-222222222222"
 	for earlier, want := range map[string]bool{
 		"": false, own: false, "httpjson/1-333333333333-222222222222": false, "httpjson/2-333333333333-222222222222": false,
-		"httpjson/1-111111111111": false, "noop/1": false, "httpjson/1-111111111111-333333333333": true, "httpjson/2-1-3": true,
+		"httpjson/1-111111111111": false, "noop/1": false, "httpjson/1-111111111111-333333333333": true,
+		"httpjson/2-1-3": true,
 	} {
 		if got := (&Rail{version: own}).sentElsewhere(earlier); got != want {
 			t.Errorf("%q: %v, want %v", earlier, got, want)

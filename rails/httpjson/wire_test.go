@@ -220,7 +220,8 @@ func TestWriteDeadlineIsOlderThanTheQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if network.deadline.IsZero() || network.deadline.After(asked.Add(conn.timeout)) {
-		t.Errorf("the write may start until %s after the question, want at most %s", network.deadline.Sub(asked), conn.timeout)
+		t.Errorf("the write may start until %s after the question, want at most %s", network.deadline.Sub(asked),
+			conn.timeout)
 	}
 	network.written = 0
 	conn.timeout = time.Millisecond
@@ -258,12 +259,14 @@ func TestTransportHasNoWaysOfItsOwn(t *testing.T) {
 	if transport.Proxy != nil {
 		t.Error("a proxy")
 	}
-	if transport.Protocols == nil || !transport.Protocols.HTTP1() || transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2() {
+	if transport.Protocols == nil || !transport.Protocols.HTTP1() || transport.Protocols.HTTP2() ||
+		transport.Protocols.UnencryptedHTTP2() {
 		t.Errorf("protocols %v", transport.Protocols)
 	}
 }
 
-// TestAnswerOfAnEarlierRequest: bytes that a kept connection had brought before a request was written are no answer to it.
+// TestAnswerOfAnEarlierRequest: bytes that a kept connection had brought before a request was
+// written are no answer to it.
 func TestAnswerOfAnEarlierRequest(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()

@@ -11,7 +11,8 @@ import (
 )
 
 func TestNoop(t *testing.T) {
-	rail, err := noop.Open(rails.Profile{RailType: "noop", Checks: rails.Checks{Currencies: []string{"EUR"}}}.WithDefaults())
+	rail, err := noop.Open(rails.Profile{RailType: "noop",
+		Checks: rails.Checks{Currencies: []string{"EUR"}}}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,10 +20,12 @@ func TestNoop(t *testing.T) {
 	send := rails.Send{OutboxID: id, RailKey: payment.RailKey(id), SendNo: 1}
 	phases := 0
 	send.OnPhase = func(rails.Phase) { phases++ }
-	if got := rails.SendSafely(t.Context(), rail, send); got.Result != payment.ResultAccepted || got.Reference != "noop-"+send.RailKey || phases != 3 {
+	if got := rails.SendSafely(t.Context(), rail, send); got.Result != payment.ResultAccepted ||
+		got.Reference != "noop-"+send.RailKey || phases != 3 {
 		t.Errorf("%+v after %d phases", got, phases)
 	}
-	if got := rails.InquireSafely(t.Context(), rail, rails.Inquiry{RailKey: send.RailKey}); got.Result != payment.ResultExecuted {
+	if got := rails.InquireSafely(t.Context(), rail,
+		rails.Inquiry{RailKey: send.RailKey}); got.Result != payment.ResultExecuted {
 		t.Errorf("%+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

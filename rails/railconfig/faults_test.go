@@ -46,11 +46,14 @@ func TestEveryFaultAtOnce(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, want := range []string{
-		"line 5: rails.0.profile.version", "line 6: rails.0.profile.key_windw is not known", "line 7: rails.0.profile.resend_on_unknown",
-		"line 8: rails.0.profile.retry.max_sends", "line 10: rails.0.profile.timeouts.connect", "line 14: rails.0.profile.checks.fields[1]",
+		"line 5: rails.0.profile.version", "line 6: rails.0.profile.key_windw is not known",
+		"line 7: rails.0.profile.resend_on_unknown",
+		"line 8: rails.0.profile.retry.max_sends", "line 10: rails.0.profile.timeouts.connect",
+		"line 14: rails.0.profile.checks.fields[1]",
 		"line 16: rails.0.http.base_url", "line 18: rails.0.http.send.path", "line 19: rails.0.http.send.body",
 		"line 20: rails.0.http.send.response.statuses.OK", "line 21: rails.1.rail_type", "line 22: rails.1.adapter",
-		"line 23: rails.2.rail_type", "line 24: rails.2.adapter is noop", "line 25: rails.3.rail_type", "line 25: rails.3.http is missing",
+		"line 23: rails.2.rail_type", "line 24: rails.2.adapter is noop", "line 25: rails.3.rail_type",
+		"line 25: rails.3.http is missing",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
@@ -120,7 +123,8 @@ func TestLoadNeedsNoSecret(t *testing.T) {
 			t.Errorf("%s would go to the database", private)
 		}
 	}
-	if _, err := railconfig.Open(file.Rails[0], file.Rails[0].Profile); err == nil || !strings.Contains(err.Error(), "env:BANK_TOKEN") {
+	if _, err := railconfig.Open(file.Rails[0], file.Rails[0].Profile); err == nil ||
+		!strings.Contains(err.Error(), "env:BANK_TOKEN") {
 		t.Errorf("a missing secret: %v", err)
 	}
 	for _, missing := range []string{filepath.Join(t.TempDir(), "none.yaml"), t.TempDir()} {
@@ -132,7 +136,8 @@ func TestLoadNeedsNoSecret(t *testing.T) {
 
 // TestNoLiteralSecrets, and the refusal does not repeat them.
 func TestNoLiteralSecrets(t *testing.T) {
-	for _, change := range []string{"bearer: hunter2-token", "headers: {Authorization: Bearer hunter2-token}", "headers: {X-Api-Key: hunter2-token}"} {
+	for _, change := range []string{"bearer: hunter2-token", "headers: {Authorization: Bearer hunter2-token}",
+		"headers: {X-Api-Key: hunter2-token}"} {
 		text := strings.Replace(example(t, "http://127.0.0.1:1"), "bearer: env:BANK_TOKEN", change, 1)
 		text = strings.Replace(text, "      headers: {X-Client: railhead-1}\n", "", 1)
 		_, err := railconfig.Parse([]byte(text), env)

@@ -22,7 +22,8 @@ type field struct {
 
 // fields lists every field by its path, those of a rail without "rails[].".
 func fields() map[string]field {
-	profile := rails.Profile{Policy: payment.Policy{Inquiry: payment.InquiryPolicy{Max: 1}, BusinessRetry: payment.BusinessRetry{Max: 1}}}
+	profile := rails.Profile{Policy: payment.Policy{Inquiry: payment.InquiryPolicy{Max: 1},
+		BusinessRetry: payment.BusinessRetry{Max: 1}}}
 	profile = profile.WithDefaults()
 	profile.Inquiry.Max, profile.BusinessRetry.Max = 0, 0
 	http := httpjson.Config{Inquiry: &httpjson.InquiryConfig{}, Signature: &httpjson.SignatureConfig{}}.WithDefaults()

@@ -155,7 +155,8 @@ func TestPageFields(t *testing.T) {
 // notFields are what the page writes as code, with the form of a field, and is none.
 var notFields = []string{
 	// sources of a body and names of path variables
-	"instruction_id", "participant_id", "rail_key", "amount.decimal", "amount.trimmed", "amount.minor", "amount.minor_text", "amount.number",
+	"instruction_id", "participant_id", "rail_key", "amount.decimal", "amount.trimmed", "amount.minor",
+	"amount.minor_text", "amount.number",
 	// values, paths into documents and files
 	"timestamp.body", "creditor.iban", "items.0.id", "rails.yaml",
 	// settings of the cell
@@ -198,7 +199,8 @@ func TestPageBounds(t *testing.T) {
 		for n, bound := range bounds[1:] {
 			inside, outside := beyond(t, known[path], bound, n == 1)
 			// Another field may contradict the value; this one must not be out of bounds.
-			if err := with(t, path, inside); err != nil && regexp.MustCompile(regexp.QuoteMeta(path)+` is \S+, must be `).MatchString(err.Error()) {
+			if err := with(t, path, inside); err != nil &&
+				regexp.MustCompile(regexp.QuoteMeta(path)+` is \S+, must be `).MatchString(err.Error()) {
 				t.Errorf("%s %v is refused: %v", path, inside, err)
 			}
 			if err := with(t, path, outside); err == nil || !strings.Contains(err.Error(), "."+path+" ") {

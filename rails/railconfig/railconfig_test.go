@@ -43,7 +43,8 @@ func TestRequiredOfTheRequests(t *testing.T) {
 		"":                                      {"creditor.iban", "creditor.name", "debtor"},
 		"        required: [purpose, debtor]\n": {"creditor.iban", "creditor.name", "debtor", "purpose"},
 	} {
-		file, err := railconfig.Parse([]byte(strings.Replace(string(text), "        fields:\n", listed+"        fields:\n", 1)), func(string) string { return "" })
+		file, err := railconfig.Parse([]byte(strings.Replace(string(text), "        fields:\n", listed+"        fields:\n",
+			1)), func(string) string { return "" })
 		if err != nil {
 			t.Fatal(err)
 		}

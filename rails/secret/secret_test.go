@@ -21,7 +21,8 @@ func TestValueNeverShows(t *testing.T) {
 		List  []Value
 	}
 	v := Of(hidden)
-	for _, subject := range []any{v, &v, []Value{v}, map[string]Value{"a": v}, holder{Named: v, Ptr: &v, List: []Value{v}}} {
+	for _, subject := range []any{v, &v, []Value{v}, map[string]Value{"a": v},
+		holder{Named: v, Ptr: &v, List: []Value{v}}} {
 		var logged bytes.Buffer
 		slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "v", subject)
 		slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "v", subject)
@@ -53,7 +54,8 @@ func TestRef(t *testing.T) {
 	_ = os.WriteFile(empty, []byte("\n"), 0o600)
 	_ = os.WriteFile(long, bytes.Repeat([]byte("x"), maxSecret+1), 0o600)
 	getenv := func(name string) string { return map[string]string{"TOKEN": hidden}[name] }
-	for text, want := range map[string]string{"env:TOKEN": hidden, "file:" + path: hidden, "env:NOTSET": "", "file:" + empty: "", "file:" + path + "x": "", "file:" + long: ""} {
+	for text, want := range map[string]string{"env:TOKEN": hidden, "file:" + path: hidden, "env:NOTSET": "",
+		"file:" + empty: "", "file:" + path + "x": "", "file:" + long: ""} {
 		var ref Ref
 		if err := ref.UnmarshalText([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -67,7 +69,8 @@ func TestRef(t *testing.T) {
 			t.Errorf("%s comes back as %s", text, ref)
 		}
 	}
-	for _, text := range []string{hidden, "", "env:", "env:A B", "env:1A", "file:", "vault:x", "ENV:TOKEN", "env:" + strings.Repeat("A", 200)} {
+	for _, text := range []string{hidden, "", "env:", "env:A B", "env:1A", "file:", "vault:x", "ENV:TOKEN",
+		"env:" + strings.Repeat("A", 200)} {
 		var ref Ref
 		err := ref.UnmarshalText([]byte(text))
 		if err == nil || strings.Contains(err.Error(), hidden) {

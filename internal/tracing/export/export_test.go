@@ -45,7 +45,8 @@ func TestWants(t *testing.T) {
 // TestNoneIsNil: who exports nothing has no tracer, and closing is safe.
 func TestNoneIsNil(t *testing.T) {
 	t.Parallel()
-	traces, err := Open(t.Context(), func(string) string { return "" }, "relayer", "v1", "w", slog.New(slog.DiscardHandler))
+	traces, err := Open(t.Context(), func(string) string { return "" }, "relayer", "v1", "w",
+		slog.New(slog.DiscardHandler))
 	if err != nil || traces != nil || traces.Tracer() != nil || traces.Postgres() != nil {
 		t.Errorf("%v, %v, %v", traces, traces.Tracer(), err)
 	}
@@ -55,7 +56,8 @@ func TestNoneIsNil(t *testing.T) {
 func TestUnknownProtocol(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}
-	_, err := Open(t.Context(), func(name string) string { return env[name] }, "relayer", "v1", "w", slog.New(slog.DiscardHandler))
+	_, err := Open(t.Context(), func(name string) string { return env[name] }, "relayer", "v1", "w",
+		slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_PROTOCOL") {
 		t.Errorf("%v", err)
 	}
@@ -92,7 +94,8 @@ func TestFlushAtTheEnd(t *testing.T) {
 		if took := time.Since(begun); took > FlushMax+5*time.Second {
 			t.Errorf("the end took %s", took)
 		}
-		if text := <-got; !strings.HasPrefix(text, "/v1/traces ") || !strings.Contains(text, "the last one") || !strings.Contains(text, "railhead-relayer") {
+		if text := <-got; !strings.HasPrefix(text, "/v1/traces ") || !strings.Contains(text, "the last one") ||
+			!strings.Contains(text, "railhead-relayer") {
 			t.Errorf("the collector got %q", text)
 		}
 	}

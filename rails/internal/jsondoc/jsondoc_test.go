@@ -16,7 +16,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s is %q, %v, want %q", path, got, ok, want)
 		}
 	}
-	for _, path := range []string{"a", "a.b", "t", "n", "a.b.2", "a.b.3", "a.b.-1", "a.b.00000", "a.b.x", "x", "a.b.0.c.d", "a..b"} {
+	for _, path := range []string{"a", "a.b", "t", "n", "a.b.2", "a.b.3", "a.b.-1", "a.b.00000", "a.b.x", "x", "a.b.0.c.d",
+		"a..b"} {
 		if got, ok := doc.Text(path); ok {
 			t.Errorf("%s is the text %q", path, got)
 		}
@@ -32,7 +33,8 @@ func TestFind(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": ``, "space": ` `, "half": `{"a":`, "two values": `{} {}`, "a tail": `{}x`, "a key twice": `{"a":1,"a":1}`,
-		"a key twice, escaped": `{"a":1,"\u0061":2}`, "twice inside": `{"x":[{"a":1,"a":2}]}`, "deep": strings.Repeat("[", 100) + strings.Repeat("]", 100),
+		"a key twice, escaped": `{"a":1,"\u0061":2}`, "twice inside": `{"x":[{"a":1,"a":2}]}`,
+		"deep":      strings.Repeat("[", 100) + strings.Repeat("]", 100),
 		"very deep": strings.Repeat("[", 1<<20), "not UTF-8": "{\"a\":\"\xff\"}", "a word": `yes`, "single quotes": `{'a':1}`,
 		"a comma too many": `{"a":1,}`, "a byte order mark": "\ufeff{}", "infinity": `{"a":Infinity}`, "a comment": `{/**/}`,
 	} {
