@@ -54,7 +54,7 @@
 // # Accounts
 //
 // Accounts open on demand at balance zero and may go below without limit, unless an [AccountsFile]
-// says otherwise. By their number alone refuse: CLOSED (AC04), BLOCKED (AC06), UNKNOWN (AC01), and
+// sets limits. By their number alone refuse: CLOSED (AC04), BLOCKED (AC06), UNKNOWN (AC01), and
 // POOR as a debtor (AM04).
 //
 // # Keys

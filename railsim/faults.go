@@ -41,7 +41,7 @@ const (
 
 // Faults that refuse a new payment, with Code (AM04). A replay is not touched by them.
 const (
-	Refuse     FaultKind = "refuse"      // refuses for good, durably, and says so
+	Refuse     FaultKind = "refuse"      // refuses for good, durably, and answers that
 	RefuseDrop FaultKind = "refuse_drop" // refuses for good, durably, and closes the connection without an answer
 )
 

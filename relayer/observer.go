@@ -184,32 +184,32 @@ type NopObserver struct{}
 // Notified implements Observer, as do the methods that follow.
 func (NopObserver) Notified() {}
 
-// Poll hears nothing.
+// Poll does nothing.
 func (NopObserver) Poll() {}
 
-// NotifierTested hears nothing.
+// NotifierTested does nothing.
 func (NopObserver) NotifierTested(bool) {}
 
-// Claimed hears nothing.
+// Claimed does nothing.
 func (NopObserver) Claimed([]payment.Claim) {}
 
-// Turn hears nothing.
+// Turn does nothing.
 func (NopObserver) Turn(int, time.Duration) {}
 
-// TurnFailed hears nothing.
+// TurnFailed does nothing.
 func (NopObserver) TurnFailed(Failure) {}
 
-// CommitUnknown hears nothing.
+// CommitUnknown does nothing.
 func (NopObserver) CommitUnknown() {}
 
-// Recorded hears nothing.
+// Recorded does nothing.
 func (NopObserver) Recorded(payment.Outcome) {}
 
-// Late hears nothing.
+// Late does nothing.
 func (NopObserver) Late(payment.Outcome, payment.Verdict) {}
 
-// Called hears nothing.
+// Called does nothing.
 func (NopObserver) Called(Call) {}
 
-// Breaker hears nothing.
+// Breaker does nothing.
 func (NopObserver) Breaker(string, rails.BreakerState) {}

@@ -126,7 +126,7 @@ func (s *sender) post(ctx context.Context, id string, body []byte) answer {
 		// The body of a 101 answer is the connection itself, which no context ends.
 		return answer{code: response.StatusCode, status: "HTTP_" + strconv.Itoa(response.StatusCode)}
 	}
-	io.CopyN(io.Discard, response.Body, maxAnswerBody) //nolint:errcheck // what it says is of no interest
+	io.CopyN(io.Discard, response.Body, maxAnswerBody) //nolint:errcheck // the content is not used
 	said := answer{code: response.StatusCode, taken: response.StatusCode/100 == 2,
 		gone: response.StatusCode == http.StatusGone}
 	if !said.taken {
