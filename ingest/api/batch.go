@@ -25,15 +25,15 @@ const (
 
 // batchLine is a line of the answer: the result of one line, or the end.
 type batchLine struct {
-	Line       int      `json:"line,omitempty" doc:"The line that it answers, from 1; absent in the end"`
-	Status     int      `json:"status" doc:"As that of a single call: 201 new, 200 known, else a problem. Of the end: 200, or why the rest was not read"`
+	Line       int      `json:"line,omitempty" doc:"The number of the line that it answers, from 1; absent in the end line"`
+	Status     int      `json:"status" doc:"As the status of a single call: 201 new, 200 known, otherwise a problem. In the end line: 200, or why the rest was not read"`
 	Accepted   *seen    `json:"instruction,omitempty"`
 	Problem    *Problem `json:"problem,omitempty"`
 	End        bool     `json:"end,omitempty" doc:"Set in the last line of the answer"`
-	Lines      int      `json:"lines,omitempty" doc:"Of the end: how many lines were answered"`
-	Created    int      `json:"created,omitempty" doc:"Of the end: how many were new"`
-	Replayed   int      `json:"replayed,omitempty" doc:"Of the end: how many were known"`
-	RefusedNum int      `json:"refused,omitempty" doc:"Of the end: how many were refused"`
+	Lines      int      `json:"lines,omitempty" doc:"In the end line: the number of lines answered"`
+	Created    int      `json:"created,omitempty" doc:"In the end line: the number that were new"`
+	Replayed   int      `json:"replayed,omitempty" doc:"In the end line: the number that were known"`
+	RefusedNum int      `json:"refused,omitempty" doc:"In the end line: the number that were refused"`
 }
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

@@ -15,10 +15,10 @@ import (
 // breaks a caller. The second changes with an added field or operation.
 const Version = "1.1.0"
 
-const about = "Takes payment instructions, and says what became of them: never lost, never paid twice, always explainable.\n\n" +
-	"Within /v1 nothing is taken away or given another meaning; fields, operations, states and problem types may be added, and a caller " +
-	"ignores what it does not know. A retry repeats the first call with the same Idempotency-Key and content, for as long as it likes: " +
-	"it never makes a second instruction. Money is a decimal string."
+const about = "Accepts payment instructions and reports what became of them: never lost, never paid twice, always explainable.\n\n" +
+	"Within /v1 nothing is removed and nothing changes its meaning. Fields, operations, states and problem types may " +
+	"be added; a caller ignores those it does not know. A retry repeats the first call with the same Idempotency-Key " +
+	"and content, at any later time: it never creates a second instruction. Money is a decimal string."
 
 // describe returns the part of the OpenAPI document that is not about an operation.
 func describe() huma.Config {
@@ -38,7 +38,7 @@ func describe() huma.Config {
 		"token": {Type: "http", Scheme: "bearer",
 			Description: "A token of railhead token create. It may be bound to a client certificate."},
 		"event_token": {Type: "apiKey", In: "query", Name: tokenParameter,
-			Description: "A token of POST /v1/events/tokens, which the header Authorization may show as well."},
+			Description: "A token of POST /v1/events/tokens. It may also be sent in the header Authorization."},
 	}
 	config.Security = []map[string][]string{{"token": {}}}
 	return config
@@ -68,29 +68,29 @@ func instructionSchema(inBatch bool) *huma.Schema {
 		Type: huma.TypeObject, AdditionalProperties: false,
 		Properties: map[string]*huma.Schema{
 			"instruction_id": text("The caller's name for the payment"),
-			"participant_id": text("Whose stream of instructions it is; the token has to be for it"),
-			"rail_type":      text("The rail that is to execute it"),
+			"participant_id": text("The participant of the instruction; the token must be for it"),
+			"rail_type":      text("The rail that executes the instruction"),
 			"payload": {
 				Type: huma.TypeObject, AdditionalProperties: true, Required: []string{"amount", "currency"},
-				Description: "What the rail needs, at most 64 KiB and 15 levels, no name twice",
+				Description: "The fields that the rail needs: at most 64 KiB and 15 levels, each name once",
 				Properties: map[string]*huma.Schema{
 					"amount": {Type: huma.TypeString, Description: `A decimal string such as "10.50"`,
 						Pattern: `^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$`},
 					"currency": {Type: huma.TypeString, Description: "ISO 4217", Pattern: "^[A-Z]{3}$"},
 				},
 			},
-			"not_before": moment("Earliest moment of the first send, at most 366 days ahead"),
-			"expires_at": moment("Nothing is sent from then on"),
+			"not_before": moment("The earliest moment of the first send, at most 366 days ahead"),
+			"expires_at": moment("Nothing is sent from this moment on"),
 			"priority": {Type: huma.TypeInteger, Enum: []any{0, 1, 2}, Default: 1,
 				Description: "0 urgent, 1 normal, 2 bulk"},
 			"send_once": {Type: huma.TypeBoolean, Default: false,
-				Description: "One send alone: after one that may have reached the rail nothing is sent again by itself"},
-			"on_behalf_of": text("The principal behind the call, kept with the instruction"),
+				Description: "Allow only one send: after a send that may have reached the rail, nothing is sent again automatically"},
+			"on_behalf_of": text("The principal behind the call, stored with the instruction"),
 		},
 		Required: []string{"instruction_id", "participant_id", "rail_type", "payload"},
 	}
 	if inBatch {
-		s.Properties["idempotency_key"] = text("As the header Idempotency-Key of a single call")
+		s.Properties["idempotency_key"] = text("The same as the header Idempotency-Key of a single call")
 		s.Required = append(s.Required, "idempotency_key")
 	}
 	return s
@@ -108,7 +108,7 @@ func (a *API) register() {
 	schemas["Reason"] = &huma.Schema{
 		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"reason"},
 		Properties: map[string]*huma.Schema{"reason": {Type: huma.TypeString, MinLength: new(1), MaxLength: new(500),
-			Description: "Why; it is kept with the cancellation"}},
+			Description: "The reason, stored with the cancellation"}},
 	}
 	a.huma.UseMiddleware(func(ctx huma.Context, next func(huma.Context)) {
 		header := http.Header{}
@@ -117,29 +117,34 @@ func (a *API) register() {
 	})
 
 	enqueue := a.operation("enqueue-instruction", http.MethodPost, "/v1/instructions", "Enqueue one instruction",
-		"Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed where the same key with the same content was there before. "+
-			"With Prefer: wait=N it answers 200 with the outcome, or 202 and where to look.", []int{400, 401, 403, 409, 413, 415,
-			422, 429, 500, 503})
+		"Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before "+
+			"with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the "+
+			"status.",
+		[]int{400, 401, 403, 409, 413, 415, 422, 429, 500, 503})
 	enqueue.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, enqueue, a.enqueue)
 	a.answers("/v1/instructions", http.MethodPost, http.StatusCreated, map[int]string{
 		http.StatusCreated:  "The instruction is durable",
-		http.StatusOK:       "It was enqueued before (Idempotent-Replayed), or the outcome that was waited for",
-		http.StatusAccepted: "The instruction is durable, and its outcome was not known in time",
+		http.StatusOK:       "The instruction was enqueued before (Idempotent-Replayed), or this is the outcome that the call waited for",
+		http.StatusAccepted: "The instruction is durable, but its outcome was not known in time",
 	})
 	huma.Register(a.huma, a.operation("get-instruction", http.MethodGet, "/v1/instructions/{outbox_id}",
-		"Say what became of an instruction",
-		"Another participant's is 404, like one that does not exist.", []int{400, 401, 403, 404, 429, 500, 503}), a.status)
+		"Get the status of an instruction",
+		"An instruction of another participant is 404, as is one that does not exist.",
+		[]int{400, 401, 403, 404, 429, 500, 503}), a.status)
 	huma.Register(a.huma, a.operation("list-attempts", http.MethodGet, "/v1/instructions/{outbox_id}/attempts",
-		"List the archive's rows about an instruction",
-		"State, references and codes: never content.", []int{400, 401, 403, 404, 429, 500, 503}), a.attempts)
+		"List the attempts of an instruction",
+		"The rows of the archive: state, references and codes, never content.",
+		[]int{400, 401, 403, 404, 429, 500, 503}), a.attempts)
 	huma.Register(a.huma, a.operation("list-instructions", http.MethodGet, "/v1/instructions",
 		"List the instructions of a participant",
-		"In the order of their numbers, page by page.", []int{400, 401, 403, 429, 500, 503}), a.list)
+		"In the order of their numbers, page by page.",
+		[]int{400, 401, 403, 429, 500, 503}), a.list)
 	cancel := a.operation("cancel-instruction", http.MethodPost, "/v1/instructions/{outbox_id}/cancel",
 		"Cancel an instruction",
-		"Ends one that waits and of which no send can have been executed, atomic against the claim: 409 where it comes too late. "+
-			"A call that is repeated gets the same answer.", []int{400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503})
+		"Ends a waiting instruction of which no send can have been executed, atomically with respect to the claim: 409 "+
+			"if it comes too late. A repeated call gets the same answer.",
+		[]int{400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503})
 	huma.Register(a.huma, cancel, a.cancel)
 	// Huma describes a raw body as binary.
 	paths := a.huma.OpenAPI().Paths
@@ -178,14 +183,15 @@ type headerKey struct{}
 func (a *API) describeBatch() {
 	schemas := a.huma.OpenAPI().Components.Schemas
 	operation := a.operation("enqueue-batch", http.MethodPost, "/v1/instructions/batch",
-		"Enqueue many instructions, a line each",
-		"NDJSON, streamed both ways: each line is an instruction with its idempotency_key, and each line of the answer, in their order, says "+
-			"what became of one. The last line is the end: an answer without it was cut, and the whole call may be repeated. "+
-			"At most 10,000 lines and 64 MiB.", []int{400, 401, 403, 413, 415, 429, 503})
+		"Enqueue many instructions, one per line",
+		"NDJSON, streamed in both directions: each line is an instruction with its idempotency_key, and each line of "+
+			"the answer, in the same order, is the result of one. The last line is the end: an answer without it was cut "+
+			"off, and the whole call may be repeated. At most 10,000 lines and 64 MiB.",
+		[]int{400, 401, 403, 413, 415, 429, 503})
 	operation.RequestBody = bodyOf("application/x-ndjson", "BatchInstruction")
 	line := schemas.Schema(typeOf[batchLine](), true, "BatchLine")
 	operation.Responses = map[string]*huma.Response{"200": {
-		Description: "A line for each instruction, and the end",
+		Description: "A line for each instruction, and the end line",
 		Content:     map[string]*huma.MediaType{"application/x-ndjson": {Schema: line}},
 	}}
 	a.add(operation)
@@ -213,22 +219,25 @@ func (a *API) describeEvents() {
 	types := &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString,
 		Enum: enumOf(payment.EventTypes())}}
 	events := a.operation("list-events", http.MethodGet, "/v1/events",
-		"Say what has happened to instructions, page by page or as it happens",
-		"An event is a row of the archive, and keeps its id. None is left out, whatever commits late; of one instruction they come in the order "+
-			"of attempt_no, each once, and some again after a failover or where a stream was cut: keep the ids. With Accept: text/event-stream it is a stream of "+
-			"server-sent events, whose ids are cursors: a caller that reconnects gives the last one as Last-Event-ID. A stream begins with what happens from "+
-			"now on, a page with the oldest event that the archive has, unless after or since says otherwise. An event named end says why a stream ends.",
+		"List events of instructions, by page or as a stream",
+		"An event is a row of the archive, and keeps its id. None is left out, however late its transaction commits. "+
+			"The events of one instruction come in the order of attempt_no, each once; some are repeated after a failover "+
+			"or a cut stream: store the ids. With Accept: text/event-stream the answer is a stream of server-sent events "+
+			"whose ids are cursors: a caller that reconnects sends the last one as Last-Event-ID. Without after or since, a "+
+			"stream starts from now, and a page from the oldest event of the archive. An event named end contains the "+
+			"reason why a stream ends.",
 		[]int{400, 401, 403, 429, 500, 503})
 	events.Security = []map[string][]string{{"token": {}}, {"event_token": {}}}
 	events.Parameters = []*huma.Param{
-		query("participant_id", "Only of this participant; may be repeated. Else of each that the token is for",
+		query("participant_id", "Only events of this participant; may be repeated. Default: all participants of the token",
 			&huma.Schema{Type: huma.TypeArray, Items: text("")}),
-		query("types", "Only events of these types, with commas between", types),
+		query("types", "Only events of these types, separated by commas", types),
 		query("after", "The cursor next of an earlier page, or the id of an event of a stream", text("")),
-		query("since", "From this moment on, to a few seconds; not with after", text("date-time")),
-		query("limit", "Of a page", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0),
+		query("since", "From this moment on, accurate to a few seconds; not together with after", text("date-time")),
+		query("limit", "The maximum number of events of a page", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0),
 			Maximum: new(float64(eventsPageMax)), Default: eventsPage}),
-		{Name: "Last-Event-ID", In: "header", Description: "Of a stream: as after, which it goes before", Schema: text("")},
+		{Name: "Last-Event-ID", In: "header", Description: "For a stream: as after, and takes precedence over it",
+			Schema: text("")},
 	}
 	explode := false
 	events.Parameters[1].Style, events.Parameters[1].Explode = "form", &explode
@@ -240,8 +249,8 @@ func (a *API) describeEvents() {
 	a.add(events)
 
 	token := a.operation("create-event-token", http.MethodPost, "/v1/events/tokens",
-		"Make a token that reads events, for a browser or a partner",
-		"It narrows the token that the call shows to reading events, of some participants and types and for a short time, and ends with it.",
+		"Create a token that reads events, for a browser or a partner",
+		"The new token narrows the caller's token to reading events, of some participants and types and for a short time, and ends with it.",
 		[]int{400, 401, 403, 415, 422, 429, 500, 501, 503})
 	schemas.Map()["EventTokenRequest"] = &huma.Schema{
 		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"expires_in"},
@@ -249,7 +258,7 @@ func (a *API) describeEvents() {
 			"expires_in": {Type: huma.TypeInteger, Minimum: new(eventTokenLeast.Seconds()),
 				Maximum: new(eventTokenMost.Seconds()), Description: "Seconds"},
 			"participants": {Type: huma.TypeArray, Items: text(""), MinItems: new(1), MaxItems: new(eventTokenNames),
-				Description: "Of the token's; left out: all of them"},
+				Description: "A subset of the token's; absent: all of them"},
 			"types": types,
 		},
 	}

@@ -32,10 +32,10 @@ const (
 // eventPage is a page of events.
 type eventPage struct {
 	Items []event.Event `json:"items" nullable:"false"`
-	Next  string        `json:"next" doc:"Give it as after for what follows, now or later"`
-	More  bool          `json:"more" doc:"There are more now. A page may hold fewer than the limit, and none, while this is set"`
+	Next  string        `json:"next" doc:"The value of after for the events that follow, now or later"`
+	More  bool          `json:"more" doc:"More events exist now. A page may have fewer events than the limit, or none, while this is set"`
 	// Repeats is set after a failover.
-	Repeats bool `json:"repeats,omitempty" doc:"A failover or a restore had forgotten what after stood for: some events are told again, with the ids that they had"`
+	Repeats bool `json:"repeats,omitempty" doc:"A failover or a restore had forgotten the place of after: some events are repeated, with the same ids"`
 }
 
 // listening is the content of a request for events.

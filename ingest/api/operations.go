@@ -65,24 +65,24 @@ func operationOf(r *http.Request) string {
 
 // seen is an instruction as an answer contains it.
 type seen struct {
-	OutboxID       string     `json:"outbox_id" format:"uuid" doc:"The instruction's id here"`
+	OutboxID       string     `json:"outbox_id" format:"uuid" doc:"The instruction's id in Railhead"`
 	InstructionID  string     `json:"instruction_id"`
 	ParticipantID  string     `json:"participant_id"`
-	IdempotencyKey string     `json:"idempotency_key" doc:"The caller's own"`
+	IdempotencyKey string     `json:"idempotency_key" doc:"The caller's key"`
 	OnBehalfOf     string     `json:"on_behalf_of,omitempty" doc:"The principal that the call named"`
 	SequenceID     int64      `json:"sequence_id" doc:"Its number in the participant's gapless stream"`
 	CreatedAt      time.Time  `json:"created_at" doc:"When it was first enqueued"`
-	State          string     `json:"state" doc:"PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty where only the key is left"`
+	State          string     `json:"state" doc:"PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty if only the key is left"`
 	Certainty      string     `json:"certainty,omitempty" doc:"What is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE"`
-	Attempts       *int       `json:"attempts,omitempty" doc:"How many rows the archive has about it"`
-	ChangedAt      *time.Time `json:"changed_at,omitempty" doc:"When the last of them was written"`
-	NextAttemptAt  *time.Time `json:"next_attempt_at,omitempty" doc:"When it is due, while it waits"`
+	Attempts       *int       `json:"attempts,omitempty" doc:"The number of its rows in the archive"`
+	ChangedAt      *time.Time `json:"changed_at,omitempty" doc:"When the last of these rows was written"`
+	NextAttemptAt  *time.Time `json:"next_attempt_at,omitempty" doc:"When the next attempt is due, while the instruction waits"`
 	ErrorCode      string     `json:"error_code,omitempty"`
 	RailCode       string     `json:"rail_code,omitempty" doc:"The rail's own code"`
-	RailReference  string     `json:"rail_reference,omitempty" doc:"The rail's name for the payment"`
-	WaitsForPerson *bool      `json:"waits_for_person,omitempty" doc:"A dead letter is open: nothing happens before an operator acts"`
-	Replayed       *bool      `json:"replayed,omitempty" doc:"Of an enqueue: the key was known, and this call enqueued nothing"`
-	Differs        []string   `json:"differs,omitempty" doc:"Of a replayed one: which of not_before, expires_at, priority and send_once are not what the first call said, which holds"`
+	RailReference  string     `json:"rail_reference,omitempty" doc:"The rail's reference of the payment"`
+	WaitsForPerson *bool      `json:"waits_for_person,omitempty" doc:"A dead letter is open: nothing happens until an operator acts"`
+	Replayed       *bool      `json:"replayed,omitempty" doc:"For an enqueue: the key was known, and this call enqueued nothing"`
+	Differs        []string   `json:"differs,omitempty" doc:"For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold"`
 }
 
 func seenOf(p outbox.Tracked) seen {
@@ -117,10 +117,10 @@ func taken(in outbox.Entrusted, receipt payment.Receipt) seen {
 // enqueueInput is one instruction. readInstruction parses the body strictly; instructionSchema is
 // its schema.
 type enqueueInput struct {
-	Key         string `header:"Idempotency-Key" doc:"The caller's key for this payment, 1 to 128 printable ASCII characters: one for each payment that is meant, and the same for each retry"`
+	Key         string `header:"Idempotency-Key" doc:"The caller's key for this payment, 1 to 128 printable ASCII characters: a new one for each payment, and the same for each retry"`
 	Prefer      string `header:"Prefer" doc:"wait=N: answer with the outcome, or with 202 after N seconds, at most 30"`
 	ContentType string `header:"Content-Type" hidden:"true"`
-	Traceparent string `header:"Traceparent" doc:"W3C trace context; the first send is a child of it"`
+	Traceparent string `header:"Traceparent" doc:"W3C trace context; the span of the first send is its child"`
 	Tracestate  string `header:"Tracestate"`
 	RawBody     []byte `contentType:"application/json"`
 }

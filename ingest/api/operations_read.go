@@ -14,7 +14,7 @@ import (
 )
 
 type idInput struct {
-	OutboxID string `path:"outbox_id" doc:"The instruction's id, as the enqueue gave it"`
+	OutboxID string `path:"outbox_id" doc:"The instruction's id, as returned by the enqueue"`
 	Prefer   string `header:"Prefer" doc:"wait=N: answer once the instruction rests, or after N seconds, at most 30"`
 }
 
@@ -65,7 +65,7 @@ type attemptsInput struct {
 type attemptsOutput struct {
 	Body struct {
 		Items []row `json:"items" nullable:"false"`
-		Next  *int  `json:"next,omitempty" doc:"Give it as after for the next page; absent on the last one"`
+		Next  *int  `json:"next,omitempty" doc:"The value of after for the next page; absent on the last page"`
 	}
 }
 
@@ -97,18 +97,18 @@ func (a *API) attempts(ctx context.Context, input *attemptsInput) (*attemptsOutp
 }
 
 type listInput struct {
-	ParticipantID  string `query:"participant_id" required:"true" maxLength:"128" doc:"Whose instructions"`
-	After          string `query:"after" maxLength:"64" doc:"The cursor next of the page before"`
+	ParticipantID  string `query:"participant_id" required:"true" maxLength:"128" doc:"The participant whose instructions are listed"`
+	After          string `query:"after" maxLength:"64" doc:"The cursor next of the previous page"`
 	Limit          int    `query:"limit" minimum:"1" maximum:"200" default:"100"`
-	State          string `query:"state" maxLength:"32" doc:"Only those in this state; a page may then hold fewer, and none, while next is there"`
-	InstructionID  string `query:"instruction_id" maxLength:"128" doc:"Only this one"`
-	IdempotencyKey string `query:"idempotency_key" maxLength:"128" doc:"Only the one that was enqueued over HTTP under this key"`
+	State          string `query:"state" maxLength:"32" doc:"Only instructions in this state; a page may then have fewer items, or none, although next is present"`
+	InstructionID  string `query:"instruction_id" maxLength:"128" doc:"Only this instruction"`
+	IdempotencyKey string `query:"idempotency_key" maxLength:"128" doc:"Only the instruction that was enqueued over HTTP under this key"`
 }
 
 type listOutput struct {
 	Body struct {
 		Items []seen `json:"items" nullable:"false"`
-		Next  string `json:"next,omitempty" doc:"Give it as after for the next page; absent on the last one"`
+		Next  string `json:"next,omitempty" doc:"The value of after for the next page; absent on the last page"`
 	}
 }
 

@@ -29,15 +29,15 @@ const (
 
 // Problem is an error in the form of RFC 9457. It contains no value of a payload.
 type Problem struct {
-	Type   string `json:"type" format:"uri" doc:"Which problem it is; each has a page"`
+	Type   string `json:"type" format:"uri" doc:"The type of the problem; each type has a page"`
 	Title  string `json:"title" doc:"The problem in a few words, the same for all of its type"`
 	Status int    `json:"status" doc:"The status of the answer"`
 	Detail string `json:"detail,omitempty" doc:"What is wrong with this call"`
-	Code   string `json:"code,omitempty" doc:"The SQLSTATE of the refusal, as docs/ingest.md has them"`
+	Code   string `json:"code,omitempty" doc:"The SQLSTATE of the refusal, as listed in docs/ingest.md"`
 	Field  string `json:"field,omitempty" doc:"The field that is wrong, to branch on"`
 	Rule   string `json:"rule,omitempty" doc:"The rule that it breaks, to branch on"`
 	Hint   string `json:"hint,omitempty" doc:"What to do"`
-	Commit string `json:"commit,omitempty" enum:"none,unknown" doc:"Of a 5xx: whether anything was stored. Either way the same call may be repeated with the same key"`
+	Commit string `json:"commit,omitempty" enum:"none,unknown" doc:"In a 5xx: whether anything was stored. In both cases the call may be repeated with the same key"`
 
 	after time.Duration // Retry-After; 0: none
 }

@@ -10,9 +10,9 @@ import (
 
 // Event is one event as callers receive it.
 type Event struct {
-	ID        string    `json:"id" doc:"The same in every delivery of the event: keep it, to know a repetition"`
+	ID        string    `json:"id" doc:"The same in every delivery of the event: store it to recognize a repetition"`
 	Type      string    `json:"type" doc:"payment.dispatched, payment.accepted, payment.outcome_unknown, payment.needs_attention, payment.failed, payment.expired, payment.cancelled, payment.replayed or payment.conflict. Others may be added"`
-	Timestamp time.Time `json:"timestamp" doc:"When the archive's row was written"`
+	Timestamp time.Time `json:"timestamp" doc:"When the row of the archive was written"`
 	Data      EventData `json:"data"`
 }
 
@@ -22,11 +22,11 @@ type EventData struct {
 	InstructionID  string `json:"instruction_id"`
 	ParticipantID  string `json:"participant_id"`
 	SequenceID     int64  `json:"sequence_id" doc:"The instruction's number in the participant's stream"`
-	AttemptNo      int    `json:"attempt_no" doc:"The number of the row among those of its instruction: of two events of one instruction the higher one is the later"`
-	State          string `json:"state" doc:"Of the row"`
-	OutcomeUnknown bool   `json:"outcome_unknown" doc:"As of this row some send has no trustworthy answer: do not pay in another way"`
+	AttemptNo      int    `json:"attempt_no" doc:"The number of the row within its instruction: of two events of one instruction the one with the higher number is later"`
+	State          string `json:"state" doc:"The state of the row"`
+	OutcomeUnknown bool   `json:"outcome_unknown" doc:"As of this row, some send has no trustworthy answer: do not pay in another way"`
 	RailType       string `json:"rail_type"`
-	RailReference  string `json:"rail_reference,omitempty" doc:"The rail's name for the payment"`
+	RailReference  string `json:"rail_reference,omitempty" doc:"The rail's reference of the payment"`
 	RailCode       string `json:"rail_code,omitempty" doc:"The rail's own code"`
 	ErrorCode      string `json:"error_code,omitempty"`
 }

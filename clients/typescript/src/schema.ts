@@ -12,8 +12,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Say what has happened to instructions, page by page or as it happens
-         * @description An event is a row of the archive, and keeps its id. None is left out, whatever commits late; of one instruction they come in the order of attempt_no, each once, and some again after a failover or where a stream was cut: keep the ids. With Accept: text/event-stream it is a stream of server-sent events, whose ids are cursors: a caller that reconnects gives the last one as Last-Event-ID. A stream begins with what happens from now on, a page with the oldest event that the archive has, unless after or since says otherwise. An event named end says why a stream ends.
+         * List events of instructions, by page or as a stream
+         * @description An event is a row of the archive, and keeps its id. None is left out, however late its transaction commits. The events of one instruction come in the order of attempt_no, each once; some are repeated after a failover or a cut stream: store the ids. With Accept: text/event-stream the answer is a stream of server-sent events whose ids are cursors: a caller that reconnects sends the last one as Last-Event-ID. Without after or since, a stream starts from now, and a page from the oldest event of the archive. An event named end contains the reason why a stream ends.
          */
         get: operations["list-events"];
         put?: never;
@@ -34,8 +34,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a token that reads events, for a browser or a partner
-         * @description It narrows the token that the call shows to reading events, of some participants and types and for a short time, and ends with it.
+         * Create a token that reads events, for a browser or a partner
+         * @description The new token narrows the caller's token to reading events, of some participants and types and for a short time, and ends with it.
          */
         post: operations["create-event-token"];
         delete?: never;
@@ -59,7 +59,7 @@ export interface paths {
         put?: never;
         /**
          * Enqueue one instruction
-         * @description Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed where the same key with the same content was there before. With Prefer: wait=N it answers 200 with the outcome, or 202 and where to look.
+         * @description Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the status.
          */
         post: operations["enqueue-instruction"];
         delete?: never;
@@ -78,8 +78,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Enqueue many instructions, a line each
-         * @description NDJSON, streamed both ways: each line is an instruction with its idempotency_key, and each line of the answer, in their order, says what became of one. The last line is the end: an answer without it was cut, and the whole call may be repeated. At most 10,000 lines and 64 MiB.
+         * Enqueue many instructions, one per line
+         * @description NDJSON, streamed in both directions: each line is an instruction with its idempotency_key, and each line of the answer, in the same order, is the result of one. The last line is the end: an answer without it was cut off, and the whole call may be repeated. At most 10,000 lines and 64 MiB.
          */
         post: operations["enqueue-batch"];
         delete?: never;
@@ -96,8 +96,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Say what became of an instruction
-         * @description Another participant's is 404, like one that does not exist.
+         * Get the status of an instruction
+         * @description An instruction of another participant is 404, as is one that does not exist.
          */
         get: operations["get-instruction"];
         put?: never;
@@ -116,8 +116,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the archive's rows about an instruction
-         * @description State, references and codes: never content.
+         * List the attempts of an instruction
+         * @description The rows of the archive: state, references and codes, never content.
          */
         get: operations["list-attempts"];
         put?: never;
@@ -139,7 +139,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel an instruction
-         * @description Ends one that waits and of which no send can have been executed, atomic against the claim: 409 where it comes too late. A call that is repeated gets the same answer.
+         * @description Ends a waiting instruction of which no send can have been executed, atomically with respect to the claim: 409 if it comes too late. A repeated call gets the same answer.
          */
         post: operations["cancel-instruction"];
         delete?: never;
@@ -178,30 +178,30 @@ export interface components {
             items: components["schemas"]["Attempt"][];
             /**
              * Format: int64
-             * @description Give it as after for the next page; absent on the last one
+             * @description The value of after for the next page; absent on the last page
              */
             next?: number;
         };
         BatchInstruction: {
             /**
              * Format: date-time
-             * @description Nothing is sent from then on
+             * @description Nothing is sent from this moment on
              */
             expires_at?: string;
-            /** @description As the header Idempotency-Key of a single call */
+            /** @description The same as the header Idempotency-Key of a single call */
             idempotency_key: string;
             /** @description The caller's name for the payment */
             instruction_id: string;
             /**
              * Format: date-time
-             * @description Earliest moment of the first send, at most 366 days ahead
+             * @description The earliest moment of the first send, at most 366 days ahead
              */
             not_before?: string;
-            /** @description The principal behind the call, kept with the instruction */
+            /** @description The principal behind the call, stored with the instruction */
             on_behalf_of?: string;
-            /** @description Whose stream of instructions it is; the token has to be for it */
+            /** @description The participant of the instruction; the token must be for it */
             participant_id: string;
-            /** @description What the rail needs, at most 64 KiB and 15 levels, no name twice */
+            /** @description The fields that the rail needs: at most 64 KiB and 15 levels, each name once */
             payload: {
                 /** @description A decimal string such as "10.50" */
                 amount: string;
@@ -216,10 +216,10 @@ export interface components {
              * @enum {integer}
              */
             priority?: 0 | 1 | 2;
-            /** @description The rail that is to execute it */
+            /** @description The rail that executes the instruction */
             rail_type: string;
             /**
-             * @description One send alone: after one that may have reached the rail nothing is sent again by itself
+             * @description Allow only one send: after a send that may have reached the rail, nothing is sent again automatically
              * @default false
              */
             send_once?: boolean;
@@ -227,7 +227,7 @@ export interface components {
         BatchLine: {
             /**
              * Format: int64
-             * @description Of the end: how many were new
+             * @description In the end line: the number that were new
              */
             created?: number;
             /** @description Set in the last line of the answer */
@@ -235,38 +235,38 @@ export interface components {
             instruction?: components["schemas"]["InstructionStatus"];
             /**
              * Format: int64
-             * @description The line that it answers, from 1; absent in the end
+             * @description The number of the line that it answers, from 1; absent in the end line
              */
             line?: number;
             /**
              * Format: int64
-             * @description Of the end: how many lines were answered
+             * @description In the end line: the number of lines answered
              */
             lines?: number;
             problem?: components["schemas"]["Problem"];
             /**
              * Format: int64
-             * @description Of the end: how many were refused
+             * @description In the end line: the number that were refused
              */
             refused?: number;
             /**
              * Format: int64
-             * @description Of the end: how many were known
+             * @description In the end line: the number that were known
              */
             replayed?: number;
             /**
              * Format: int64
-             * @description As that of a single call: 201 new, 200 known, else a problem. Of the end: 200, or why the rest was not read
+             * @description As the status of a single call: 201 new, 200 known, otherwise a problem. In the end line: 200, or why the rest was not read
              */
             status: number;
         };
         Event: {
             data: components["schemas"]["EventData"];
-            /** @description The same in every delivery of the event: keep it, to know a repetition */
+            /** @description The same in every delivery of the event: store it to recognize a repetition */
             id: string;
             /**
              * Format: date-time
-             * @description When the archive's row was written
+             * @description When the row of the archive was written
              */
             timestamp: string;
             /** @description payment.dispatched, payment.accepted, payment.outcome_unknown, payment.needs_attention, payment.failed, payment.expired, payment.cancelled, payment.replayed or payment.conflict. Others may be added */
@@ -275,19 +275,19 @@ export interface components {
         EventData: {
             /**
              * Format: int64
-             * @description The number of the row among those of its instruction: of two events of one instruction the higher one is the later
+             * @description The number of the row within its instruction: of two events of one instruction the one with the higher number is later
              */
             attempt_no: number;
             error_code?: string;
             instruction_id: string;
             /** Format: uuid */
             outbox_id: string;
-            /** @description As of this row some send has no trustworthy answer: do not pay in another way */
+            /** @description As of this row, some send has no trustworthy answer: do not pay in another way */
             outcome_unknown: boolean;
             participant_id: string;
             /** @description The rail's own code */
             rail_code?: string;
-            /** @description The rail's name for the payment */
+            /** @description The rail's reference of the payment */
             rail_reference?: string;
             rail_type: string;
             /**
@@ -295,16 +295,16 @@ export interface components {
              * @description The instruction's number in the participant's stream
              */
             sequence_id: number;
-            /** @description Of the row */
+            /** @description The state of the row */
             state: string;
         };
         EventPage: {
             items: components["schemas"]["Event"][];
-            /** @description There are more now. A page may hold fewer than the limit, and none, while this is set */
+            /** @description More events exist now. A page may have fewer events than the limit, or none, while this is set */
             more: boolean;
-            /** @description Give it as after for what follows, now or later */
+            /** @description The value of after for the events that follow, now or later */
             next: string;
-            /** @description A failover or a restore had forgotten what after stood for: some events are told again, with the ids that they had */
+            /** @description A failover or a restore had forgotten the place of after: some events are repeated, with the same ids */
             repeats?: boolean;
         };
         EventToken: {
@@ -316,28 +316,28 @@ export interface components {
         EventTokenRequest: {
             /** @description Seconds */
             expires_in: number;
-            /** @description Of the token's; left out: all of them */
+            /** @description A subset of the token's; absent: all of them */
             participants?: string[];
             types?: ("payment.dispatched" | "payment.accepted" | "payment.outcome_unknown" | "payment.needs_attention" | "payment.failed" | "payment.expired" | "payment.cancelled" | "payment.replayed" | "payment.conflict")[];
         };
         Instruction: {
             /**
              * Format: date-time
-             * @description Nothing is sent from then on
+             * @description Nothing is sent from this moment on
              */
             expires_at?: string;
             /** @description The caller's name for the payment */
             instruction_id: string;
             /**
              * Format: date-time
-             * @description Earliest moment of the first send, at most 366 days ahead
+             * @description The earliest moment of the first send, at most 366 days ahead
              */
             not_before?: string;
-            /** @description The principal behind the call, kept with the instruction */
+            /** @description The principal behind the call, stored with the instruction */
             on_behalf_of?: string;
-            /** @description Whose stream of instructions it is; the token has to be for it */
+            /** @description The participant of the instruction; the token must be for it */
             participant_id: string;
-            /** @description What the rail needs, at most 64 KiB and 15 levels, no name twice */
+            /** @description The fields that the rail needs: at most 64 KiB and 15 levels, each name once */
             payload: {
                 /** @description A decimal string such as "10.50" */
                 amount: string;
@@ -352,30 +352,30 @@ export interface components {
              * @enum {integer}
              */
             priority?: 0 | 1 | 2;
-            /** @description The rail that is to execute it */
+            /** @description The rail that executes the instruction */
             rail_type: string;
             /**
-             * @description One send alone: after one that may have reached the rail nothing is sent again by itself
+             * @description Allow only one send: after a send that may have reached the rail, nothing is sent again automatically
              * @default false
              */
             send_once?: boolean;
         };
         InstructionPage: {
             items: components["schemas"]["InstructionStatus"][];
-            /** @description Give it as after for the next page; absent on the last one */
+            /** @description The value of after for the next page; absent on the last page */
             next?: string;
         };
         InstructionStatus: {
             /**
              * Format: int64
-             * @description How many rows the archive has about it
+             * @description The number of its rows in the archive
              */
             attempts?: number;
             /** @description What is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE */
             certainty?: string;
             /**
              * Format: date-time
-             * @description When the last of them was written
+             * @description When the last of these rows was written
              */
             changed_at?: string;
             /**
@@ -383,46 +383,46 @@ export interface components {
              * @description When it was first enqueued
              */
             created_at: string;
-            /** @description Of a replayed one: which of not_before, expires_at, priority and send_once are not what the first call said, which holds */
+            /** @description For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold */
             differs?: string[] | null;
             error_code?: string;
-            /** @description The caller's own */
+            /** @description The caller's key */
             idempotency_key: string;
             instruction_id: string;
             /**
              * Format: date-time
-             * @description When it is due, while it waits
+             * @description When the next attempt is due, while the instruction waits
              */
             next_attempt_at?: string;
             /** @description The principal that the call named */
             on_behalf_of?: string;
             /**
              * Format: uuid
-             * @description The instruction's id here
+             * @description The instruction's id in Railhead
              */
             outbox_id: string;
             participant_id: string;
             /** @description The rail's own code */
             rail_code?: string;
-            /** @description The rail's name for the payment */
+            /** @description The rail's reference of the payment */
             rail_reference?: string;
-            /** @description Of an enqueue: the key was known, and this call enqueued nothing */
+            /** @description For an enqueue: the key was known, and this call enqueued nothing */
             replayed?: boolean;
             /**
              * Format: int64
              * @description Its number in the participant's gapless stream
              */
             sequence_id: number;
-            /** @description PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty where only the key is left */
+            /** @description PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty if only the key is left */
             state: string;
-            /** @description A dead letter is open: nothing happens before an operator acts */
+            /** @description A dead letter is open: nothing happens until an operator acts */
             waits_for_person?: boolean;
         };
         Problem: {
-            /** @description The SQLSTATE of the refusal, as docs/ingest.md has them */
+            /** @description The SQLSTATE of the refusal, as listed in docs/ingest.md */
             code?: string;
             /**
-             * @description Of a 5xx: whether anything was stored. Either way the same call may be repeated with the same key
+             * @description In a 5xx: whether anything was stored. In both cases the call may be repeated with the same key
              * @enum {string}
              */
             commit?: "none" | "unknown";
@@ -443,12 +443,12 @@ export interface components {
             title: string;
             /**
              * Format: uri
-             * @description Which problem it is; each has a page
+             * @description The type of the problem; each type has a page
              */
             type: string;
         };
         Reason: {
-            /** @description Why; it is kept with the cancellation */
+            /** @description The reason, stored with the cancellation */
             reason: string;
         };
     };
@@ -463,19 +463,19 @@ export interface operations {
     "list-events": {
         parameters: {
             query?: {
-                /** @description Only of this participant; may be repeated. Else of each that the token is for */
+                /** @description Only events of this participant; may be repeated. Default: all participants of the token */
                 participant_id?: string[];
-                /** @description Only events of these types, with commas between */
+                /** @description Only events of these types, separated by commas */
                 types?: ("payment.dispatched" | "payment.accepted" | "payment.outcome_unknown" | "payment.needs_attention" | "payment.failed" | "payment.expired" | "payment.cancelled" | "payment.replayed" | "payment.conflict")[];
                 /** @description The cursor next of an earlier page, or the id of an event of a stream */
                 after?: string;
-                /** @description From this moment on, to a few seconds; not with after */
+                /** @description From this moment on, accurate to a few seconds; not together with after */
                 since?: string;
-                /** @description Of a page */
+                /** @description The maximum number of events of a page */
                 limit?: number;
             };
             header?: {
-                /** @description Of a stream: as after, which it goes before */
+                /** @description For a stream: as after, and takes precedence over it */
                 "Last-Event-ID"?: string;
             };
             path?: never;
@@ -657,16 +657,16 @@ export interface operations {
     "list-instructions": {
         parameters: {
             query: {
-                /** @description Whose instructions */
+                /** @description The participant whose instructions are listed */
                 participant_id: string;
-                /** @description The cursor next of the page before */
+                /** @description The cursor next of the previous page */
                 after?: string;
                 limit?: number;
-                /** @description Only those in this state; a page may then hold fewer, and none, while next is there */
+                /** @description Only instructions in this state; a page may then have fewer items, or none, although next is present */
                 state?: string;
-                /** @description Only this one */
+                /** @description Only this instruction */
                 instruction_id?: string;
-                /** @description Only the one that was enqueued over HTTP under this key */
+                /** @description Only the instruction that was enqueued over HTTP under this key */
                 idempotency_key?: string;
             };
             header?: never;
@@ -753,11 +753,11 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The caller's key for this payment, 1 to 128 printable ASCII characters: one for each payment that is meant, and the same for each retry */
+                /** @description The caller's key for this payment, 1 to 128 printable ASCII characters: a new one for each payment, and the same for each retry */
                 "Idempotency-Key": string;
                 /** @description wait=N: answer with the outcome, or with 202 after N seconds, at most 30 */
                 Prefer?: string;
-                /** @description W3C trace context; the first send is a child of it */
+                /** @description W3C trace context; the span of the first send is its child */
                 Traceparent?: string;
                 Tracestate?: string;
             };
@@ -770,7 +770,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was enqueued before (Idempotent-Replayed), or the outcome that was waited for */
+            /** @description The instruction was enqueued before (Idempotent-Replayed), or this is the outcome that the call waited for */
             200: {
                 headers: {
                     "Idempotent-Replayed"?: string;
@@ -796,7 +796,7 @@ export interface operations {
                     "application/json": components["schemas"]["InstructionStatus"];
                 };
             };
-            /** @description The instruction is durable, and its outcome was not known in time */
+            /** @description The instruction is durable, but its outcome was not known in time */
             202: {
                 headers: {
                     "Idempotent-Replayed"?: string;
@@ -914,7 +914,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A line for each instruction, and the end */
+            /** @description A line for each instruction, and the end line */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -996,7 +996,7 @@ export interface operations {
                 Prefer?: string;
             };
             path: {
-                /** @description The instruction's id, as the enqueue gave it */
+                /** @description The instruction's id, as returned by the enqueue */
                 outbox_id: string;
             };
             cookie?: never;
