@@ -43,7 +43,7 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	at := clock.Now()
 	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(outbox.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
-		Budget: r.budget.said(), Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
+		Budget: r.budget.reported(), Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
 		Lanes: r.laneReports(),
 	}))
 	switch {

@@ -16,12 +16,12 @@ import (
 // be open, one claim timeout later; only then has this relayer acknowledged the new one. Until then
 // outcomes are recorded within the shorter time of the two.
 type budget struct {
-	mu      sync.Mutex
-	offered outbox.TimeBudget // by the answer to the last heartbeat
-	inForce outbox.TimeBudget // version 0: none yet
-	before  outbox.TimeBudget // the longest spans of the budgets before; version 0: none
-	finish  finish            // the shortest of their times to finish
-	heldAt  time.Time         // when the last of them went out of force
+	mu         sync.Mutex
+	offered    outbox.TimeBudget // by the answer to the last heartbeat
+	inForce    outbox.TimeBudget // version 0: none yet
+	before     outbox.TimeBudget // the longest spans of the budgets before; version 0: none
+	finish     finish            // the shortest of their times to finish
+	replacedAt time.Time         // when the last of them went out of force
 }
 
 // finish is the time within which sends end and outcomes are recorded.
@@ -34,12 +34,12 @@ func (b *budget) current() outbox.TimeBudget {
 	return b.inForce
 }
 
-// said returns the budget for a heartbeat: no open claim was made by a longer span. Version 0,
+// reported returns the budget for a heartbeat: no open claim was made by a longer span. Version 0,
 // before the first budget, stands for the cell's.
-func (b *budget) said() outbox.TimeBudget {
+func (b *budget) reported() outbox.TimeBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.holds() {
+	if b.overlaps() {
 		return b.inForce.Longest(b.before)
 	}
 	return b.inForce
@@ -55,7 +55,7 @@ func (b *budget) finishing() finish {
 
 func (b *budget) finishNow() finish {
 	now := finish{b.inForce.Drain, b.inForce.RecordWithin}
-	if b.holds() {
+	if b.overlaps() {
 		now = finish{min(now.drain, b.finish.drain), min(now.record, b.finish.record)}
 	}
 	return now
@@ -87,18 +87,18 @@ func (b *budget) putInForce(next outbox.TimeBudget) {
 	}
 	if b.inForce.Version != 0 {
 		finish, before := b.finishNow(), b.inForce
-		if b.holds() {
+		if b.overlaps() {
 			before = before.Longest(b.before)
 		}
-		b.before, b.finish, b.heldAt = before, finish, time.Now()
+		b.before, b.finish, b.replacedAt = before, finish, time.Now()
 	}
 	b.inForce = next
 }
 
-// holds reports whether a claim made under an earlier budget may be open. It uses the monotonic
+// overlaps reports whether a claim made under an earlier budget may be open. It uses the monotonic
 // clock: a wall clock that is set forward would end the time too soon.
-func (b *budget) holds() bool {
-	return b.before.Version != 0 && time.Since(b.heldAt) <= b.before.ClaimTimeout
+func (b *budget) overlaps() bool {
+	return b.before.Version != 0 && time.Since(b.replacedAt) <= b.before.ClaimTimeout
 }
 
 // beatEvery returns the time between heartbeats.

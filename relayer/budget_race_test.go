@@ -62,7 +62,7 @@ func (r *race) set(next outbox.TimeBudget) {
 // beat is sendBeat on a heartbeat statement.
 func (r *race) beat() {
 	at := clock.Now()
-	r.row, r.tickAt = r.sender.budget.said().Longest(r.cell), time.Now()
+	r.row, r.tickAt = r.sender.budget.reported().Longest(r.cell), time.Now()
 	r.sender.beatAt.Store(&at)
 	r.sender.budget.offer(r.cell)
 }
@@ -202,7 +202,7 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 		}
 		says := func(what string, want outbox.TimeBudget) {
 			t.Helper()
-			if said := b.said(); said != want {
+			if said := b.reported(); said != want {
 				t.Errorf("%s: says %+v, want %+v", what, said, want)
 			}
 		}

@@ -100,7 +100,8 @@ func (r *loop) upkeep(ctx context.Context) error {
 	return r.recordLate(ctx)
 }
 
-// noteRecorded takes the outcomes that a committed turn has recorded out of the in-flight set.
+// noteRecorded updates the in-flight set after a turn has committed: outcomes that were recorded
+// leave it, and those returned as late go to the slow path.
 func (r *loop) noteRecorded(outcomes, late []payment.Outcome) {
 	if len(outcomes) > 0 {
 		faultpoint.Reach(faultpoint.Recorded)
