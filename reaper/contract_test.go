@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// idle is a ledger in which nothing is to be done, on a database that a test takes away.
+// idle is a ledger without work, on a database that a test makes unavailable.
 type idle struct {
 	quiet
 	*servicetest.Database

@@ -10,8 +10,8 @@ import (
 
 const expireAll = `UPDATE railhead.payment_outbox_pending SET expires_at = clock_timestamp()`
 
-// TestExpire ends what has expired: out of pending with all of its row, FAILED
-// and EXPIRED, and a letter. A paused rail does not keep it.
+// TestExpire ends an expired instruction: its row leaves pending completely, its state is FAILED
+// and EXPIRED, and a dead letter is opened. A paused rail does not prevent that.
 func TestExpire(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -29,7 +29,7 @@ func TestExpire(t *testing.T) {
 	same(t, "again", y.once(r).Expired, 0)
 }
 
-// TestUnknownDoesNotExpire: silence is not failure, however late it is.
+// TestUnknownDoesNotExpire tests that a missing answer is not a failure, however late it is.
 func TestUnknownDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -45,7 +45,7 @@ func TestUnknownDoesNotExpire(t *testing.T) {
 	}
 }
 
-// TestExpiryAfterARefusal numbers on.
+// TestExpiryAfterARefusal tests that the numbers of the rows continue.
 func TestExpiryAfterARefusal(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -56,8 +56,9 @@ func TestExpiryAfterARefusal(t *testing.T) {
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING RETRYABLE FAILED/EXPIRED, letter EXPIRED pending")
 }
 
-// TestExpiryAfterNotFound: "no such payment" allows a re-send of the same key and ends
-// nothing: what expires before that re-send stays as unknown as it was, for a claim to park.
+// TestExpiryAfterNotFound tests that "no such payment", which allows a re-send of the same key,
+// ends nothing: an instruction that expires before that re-send stays unknown, until a claim parks
+// it.
 func TestExpiryAfterNotFound(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -83,7 +84,7 @@ func TestExpiryAfterNotFound(t *testing.T) {
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND, SEND sends=1 unknown")
 }
 
-// TestExpiryInBatches takes no more than it is told.
+// TestExpiryInBatches tests that a turn takes no more than its batch.
 func TestExpiryInBatches(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -97,8 +98,8 @@ func TestExpiryInBatches(t *testing.T) {
 	}
 }
 
-// TestPoisonRowDoesNotStopExpiry: one that the archive refuses is left to a
-// person, the others end; where none can be ended no row is blamed.
+// TestPoisonRowDoesNotStopExpiry tests that a row that the archive rejects is left to an operator
+// while the others end. If none can be ended, no row is at fault.
 func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -120,15 +121,15 @@ func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
 	same(t, "the bad one", y.fate(bad), "SEND sends=0, letter UNCLAIMABLE pending")
 	same(t, "the other", y.fate(other), "FAILED/EXPIRED, letter EXPIRED pending")
 
-	// It holds up no other from now on.
+	// It no longer delays the others.
 	third := y.enqueue()
 	y.do(expireAll + ` WHERE expires_at IS NULL`)
 	same(t, "expired", y.once(r).Expired, 1)
 	same(t, "the third", y.fate(third), "FAILED/EXPIRED, letter EXPIRED pending")
 }
 
-// TestLetterIsReopened: a copy of a row that was quarantined, whose letter was closed,
-// is not found by any claim. A turn of the reaper opens a letter again.
+// TestLetterIsReopened tests a copy of a quarantined row whose letter was closed: no claim finds
+// it. A turn of the reaper opens a letter again.
 func TestLetterIsReopened(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)

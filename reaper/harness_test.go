@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// The rails of the tests. Calls take 1.7 s at the most, so that no claim younger
-// than 2.2 s (start within half a second) is taken from its worker.
+// The rails of the tests. A call takes at most 1.7 s, so that no claim younger than 2.2 s (start
+// within half a second) is taken from its worker.
 const (
 	timeouts     = `"timeouts": {"connect": "500ms", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}`
 	sameKey      = `{"resend_on_unknown": "SAME_KEY", "key_window": "24h", ` + timeouts + `}`
@@ -31,7 +31,7 @@ const (
 	claimTimeout = 30 * time.Second
 )
 
-// yard is a cell in which workers die.
+// yard is a cell whose workers die.
 type yard struct {
 	*celltest.Cell
 	t      *testing.T
@@ -63,7 +63,7 @@ func (y *yard) executor() *executor.Executor {
 	return exec
 }
 
-// reaper is one that is past every grace.
+// reaper returns a reaper that is past every grace.
 func (y *yard) reaper(change ...func(*reaper.Config)) *reaper.Reaper {
 	y.t.Helper()
 	return y.reaperOn(y.executor(), change...)
@@ -87,7 +87,7 @@ func (y *yard) reaperOn(store reaper.Store, change ...func(*reaper.Config)) *rea
 
 func testLog(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 
-// once is a turn that works.
+// once runs a turn that succeeds.
 func (y *yard) once(r *reaper.Reaper) reaper.Result {
 	y.t.Helper()
 	result, err := r.RunOnce(y.t.Context())
@@ -125,7 +125,7 @@ func (y *yard) enqueue(more ...string) payment.ID {
 	return payment.ID(id)
 }
 
-// claim claims all that is due, as the worker named, by the profile in force.
+// claim claims all due instructions for the named worker, by the profile in force.
 func (y *yard) claim(worker string) []payment.Claim {
 	y.t.Helper()
 	version := y.ProfileInForce("bank")
@@ -151,14 +151,14 @@ func (y *yard) claimOne(worker string) payment.Claim {
 	return claims[0]
 }
 
-// age makes the claims in flight so old.
+// age sets the age of the claims in flight.
 func (y *yard) age(by time.Duration) {
 	y.t.Helper()
 	y.do(`UPDATE railhead.payment_outbox_claims SET claimed_at = clock_timestamp() - make_interval(secs => $1)`,
 		by.Seconds())
 }
 
-// beat says that a worker was alive so long ago.
+// beat records a heartbeat of a worker at a time in the past.
 func (y *yard) beat(worker, status string, ago time.Duration) {
 	y.t.Helper()
 	y.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, vouched, stale_after_ms, last_tick_at)
@@ -166,7 +166,7 @@ func (y *yard) beat(worker, status string, ago time.Duration) {
 		ON CONFLICT (name) DO UPDATE SET status = excluded.status, last_tick_at = excluded.last_tick_at`, worker, status, ago.Seconds())
 }
 
-// fate tells the rows, what waits, and the letter.
+// fate returns the rows, the pending row, and the letter.
 func (y *yard) fate(id payment.ID) string {
 	y.t.Helper()
 	return y.text(`
@@ -179,7 +179,7 @@ func (y *yard) fate(id payment.ID) string {
 
 func (y *yard) inFlight() int { return y.Int(`SELECT count(*) FROM railhead.payment_outbox_claims`) }
 
-// told is what a worker makes of an answer.
+// told returns the outcome that a worker makes of an answer.
 func told(claim payment.Claim, result payment.Result, reference string) payment.Outcome {
 	policy := payment.Policy{
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame,

@@ -14,21 +14,21 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// monthOf is the name of the partition that holds a month from this one.
+// monthOf returns the name of the partition of a month, counted from this one.
 func monthOf(months int) string {
 	now := time.Now().UTC()
 	month := time.Date(now.Year(), now.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
 	return "payment_outbox_attempts_" + month.Format("y2006m01")
 }
 
-// ofAttempts are the partitions of payment_outbox_attempts that a turn has made.
+// ofAttempts returns the partitions of payment_outbox_attempts that a turn has created.
 func ofAttempts(result reaper.Result) []string {
 	return slices.DeleteFunc(slices.Clone(result.Partitions),
 		func(name string) bool { return !strings.HasPrefix(name, "payment_outbox_attempts_") })
 }
 
-// plantRow puts a row into the archive whose outbox_id was made in the middle of
-// a month from this one.
+// plantRow inserts a row into the archive whose outbox_id was made in the middle of a month,
+// counted from this one.
 func (y *yard) plantRow(months int) {
 	y.t.Helper()
 	y.do(`INSERT INTO railhead.payment_outbox_attempts (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key,
@@ -42,8 +42,8 @@ func (y *yard) rowsIn(partition string) int {
 	return y.Int(`SELECT count(*) FROM railhead.` + partition)
 }
 
-// guarded insists that every partition of a table refuses changes by its own name, and that
-// no role but through the parent has any right to it.
+// guarded checks that every partition of a table refuses changes by its own name, and that no role
+// has a right to it except through the parent.
 func (y *yard) guarded(parent string) {
 	y.t.Helper()
 	rows, err := y.super.Query(y.t.Context(),
@@ -66,7 +66,7 @@ func (y *yard) guarded(parent string) {
 	}
 }
 
-// TestPartitionsAhead makes the months that are missing, once.
+// TestPartitionsAhead tests that the missing months are created, once.
 func TestPartitionsAhead(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -80,8 +80,8 @@ func TestPartitionsAhead(t *testing.T) {
 	y.guarded("payment_outbox_attempts")
 }
 
-// TestUsedDefault: what fell into DEFAULT stays where it is and becomes the
-// partition of its months; a new DEFAULT takes its place, as guarded as the old.
+// TestUsedDefault tests that rows in DEFAULT stay where they are and become the partition of their
+// months. A new DEFAULT takes its place, with the same guards.
 func TestUsedDefault(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -132,8 +132,8 @@ func TestUsedDefault(t *testing.T) {
 	}
 }
 
-// TestDefaultAroundOtherMonths can't become one partition. It stays as it is, and
-// the months ahead are made all the same.
+// TestDefaultAroundOtherMonths tests a DEFAULT that can't become one partition. It stays as it is,
+// and the months ahead are created nevertheless.
 func TestDefaultAroundOtherMonths(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -144,8 +144,8 @@ func TestDefaultAroundOtherMonths(t *testing.T) {
 	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 2)
 }
 
-// TestMonthsOfInstructions are made with those of the attempts: ahead of time, and of
-// what the DEFAULT partition holds.
+// TestMonthsOfInstructions tests that months of instructions are created with those of the
+// attempts: ahead of time, and of the rows in the DEFAULT partition.
 func TestMonthsOfInstructions(t *testing.T) {
 	t.Parallel()
 	month := func(months int) string { return strings.Replace(monthOf(months), "attempts", "instructions", 1) }
@@ -169,7 +169,7 @@ func TestMonthsOfInstructions(t *testing.T) {
 	y.guarded("payment_outbox_instructions")
 }
 
-// TestPartitionsThatCantBeMade keep nothing else from being done.
+// TestPartitionsThatCantBeMade tests that partitions that can't be created delay no other work.
 func TestPartitionsThatCantBeMade(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -198,7 +198,7 @@ func TestPartitionsThatCantBeMade(t *testing.T) {
 	same(t, "made afterwards", len(ofAttempts(y.once(r))), 2)
 }
 
-// detachDefault is what an operator may do, or a restore of single tables.
+// detachDefault does what an operator may do, or a restore of single tables.
 func (y *yard) detachDefault() {
 	y.t.Helper()
 	y.do(`ALTER TABLE railhead.payment_outbox_attempts DETACH PARTITION railhead.payment_outbox_attempts_default`)
@@ -210,8 +210,8 @@ func (y *yard) hasDefault() bool {
 		AND partdefid = 'railhead.payment_outbox_attempts_default'::regclass`) == 1
 }
 
-// TestDetachedDefault comes back, with what it holds, and keeps no month from being
-// made.
+// TestDetachedDefault tests that a detached DEFAULT is attached again with its rows, and keeps no
+// month from being created.
 func TestDetachedDefault(t *testing.T) {
 	t.Parallel()
 	ahead := func(c *reaper.Config) { c.MonthsAhead = 6 }
@@ -248,7 +248,7 @@ func TestDetachedDefault(t *testing.T) {
 		same(t, "made", strings.Join(ofAttempts(y.once(y.reaper(ahead))), " "), monthOf(4)+" "+monthOf(6))
 		same(t, "attached", y.hasDefault(), false)
 		same(t, "rows in the detached table", y.rowsIn("payment_outbox_attempts_default"), 1)
-		// As the warning says.
+		// This is what the warning asks for.
 		y.do(`INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.payment_outbox_attempts_default`)
 		y.do(`ALTER TABLE railhead.payment_outbox_attempts_default RENAME TO done_with`)
 		same(t, "made then", strings.Join(ofAttempts(y.once(y.reaper(ahead))), " "), "payment_outbox_attempts_default")
@@ -256,9 +256,9 @@ func TestDetachedDefault(t *testing.T) {
 	})
 }
 
-// TestIDsOfNoMonth: an outbox_id that is no UUIDv7 of these times is refused; one
-// that is there all the same stays in DEFAULT, and so do rows next to it whose month
-// has no partition. Every other month is made.
+// TestIDsOfNoMonth tests that an outbox_id that is no UUIDv7 of these times is refused. One that
+// exists nevertheless stays in DEFAULT, as do rows next to it whose month has no partition. Every
+// other month is created.
 func TestIDsOfNoMonth(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// TestStale: which open claims are repaired, by age and by the worker's silence.
+// TestStale tests which open claims are repaired, by age and by the worker's silence.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	const silence = 10 * time.Second // of a worker that is taken for dead
@@ -46,7 +46,7 @@ func TestStale(t *testing.T) {
 				again    int
 				inFlight int
 			)
-			// A case that the machine was too slow for is played anew.
+			// A case for which the machine was too slow is repeated.
 			for try, inTime := 1, false; !inTime; try++ {
 				if try > 20 {
 					t.Fatal("the machine was too slow for each try")
@@ -80,8 +80,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestStaleByItsOwnProfile: a call may take as long as the profile says that its claim
-// was made by. A shorter one that was applied since ends no call that is under way.
+// TestStaleByItsOwnProfile tests that a call may take as long as the profile of its claim allows. A
+// shorter profile that was applied since ends no call under way.
 func TestStaleByItsOwnProfile(t *testing.T) {
 	t.Parallel()
 	const patient = `{"resend_on_unknown": "NEVER", "inquiry": {"max": 3, "not_found": "INCONCLUSIVE"},
@@ -100,7 +100,7 @@ func TestStaleByItsOwnProfile(t *testing.T) {
 	same(t, "the profile of the answer",
 		y.Int(`SELECT profile_version FROM railhead.payment_outbox_attempts WHERE answers_attempt_no = 1`), made)
 
-	// A longer one counts too: what it was applied for may hold of any call.
+	// A longer profile counts too: the reason for it may apply to any call.
 	y = newYard(t, asks)
 	r = y.reaper()
 	claim = y.claimOne("worker")
@@ -111,8 +111,8 @@ func TestStaleByItsOwnProfile(t *testing.T) {
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING")
 }
 
-// TestLostIsUnknown: what a dead worker has sent is not known. What follows is
-// the profile's to say.
+// TestLostIsUnknown tests that the sends of a dead worker are unknown. The profile decides what
+// follows.
 func TestLostIsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ profile, want string }{
@@ -132,7 +132,7 @@ func TestLostIsUnknown(t *testing.T) {
 	}
 }
 
-// TestLostInquiry is asked again, and never becomes a send.
+// TestLostInquiry tests that a lost inquiry is repeated, and never becomes a send.
 func TestLostInquiry(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, asks)
@@ -147,7 +147,7 @@ func TestLostInquiry(t *testing.T) {
 		"DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING")
 }
 
-// TestUnreadableProfileParks: nothing is sent again on a guess.
+// TestUnreadableProfileParks tests that nothing is sent again on a guess.
 func TestUnreadableProfileParks(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -159,8 +159,8 @@ func TestUnreadableProfileParks(t *testing.T) {
 		"DISPATCHING ZOMBIE_REQUEUE/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY, letter OUTCOME_UNKNOWN pending")
 }
 
-// TestLateEvidenceIsWeighedFirst: proof of execution ends a claim as executed,
-// whichever worker died on it; a refusal of an earlier send does not.
+// TestLateEvidenceIsWeighedFirst tests that proof of execution ends a claim as executed, whichever
+// worker died with it; a refusal of an earlier send does not.
 func TestLateEvidenceIsWeighedFirst(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -192,7 +192,7 @@ func TestLateEvidenceIsWeighedFirst(t *testing.T) {
 		"DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST DISPATCHING LATE_OUTCOME ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=2 unknown")
 }
 
-// TestAnsweredClaimsAreRemoved: what a slow path or a dead worker left.
+// TestAnsweredClaimsAreRemoved tests claim rows that a slow path or a dead worker left.
 func TestAnsweredClaimsAreRemoved(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -210,8 +210,8 @@ func TestAnsweredClaimsAreRemoved(t *testing.T) {
 	same(t, "in flight", y.inFlight(), 0)
 }
 
-// TestReapersAndALateWorker let the fence decide: two reapers and the worker that
-// only looked dead answer the same claims at once.
+// TestReapersAndALateWorker tests the fence: two reapers, and the worker that only seemed dead,
+// answer the same claims concurrently.
 func TestReapersAndALateWorker(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, `{"retry": {"max_sends": 20}, `+sameKey[1:])
@@ -275,8 +275,8 @@ func TestReapersAndALateWorker(t *testing.T) {
 	same(t, "claims in flight", y.inFlight(), 0)
 }
 
-// TestOneStuckRepair: an open transaction on one instruction keeps no other from
-// being repaired or expired.
+// TestOneStuckRepair tests that an open transaction on one instruction keeps no other from being
+// repaired or expired.
 func TestOneStuckRepair(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -314,7 +314,7 @@ func TestOneStuckRepair(t *testing.T) {
 	same(t, "in flight", y.inFlight(), 0)
 }
 
-// TestOneRefusedRepair: a repair that the archive does not take stops no other.
+// TestOneRefusedRepair tests that a repair that the archive rejects stops no other.
 func TestOneRefusedRepair(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)

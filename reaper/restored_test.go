@@ -6,10 +6,10 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// TestHeartbeatsOfARestoredBackup: a backup of yesterday is restored, with the heartbeats of its
-// relayers, and a reaper without a memory starts. It forgets none of them: they say that the cell
-// has sent, so that the lanes stay suspended, and what may have been sent neither expires nor is
-// claimed.
+// TestHeartbeatsOfARestoredBackup restores a backup of yesterday, with the heartbeats of its
+// relayers, and starts a reaper without a memory. The reaper keeps the heartbeats: they show that
+// the cell has sent, so that the lanes stay suspended, and what may have been sent neither expires
+// nor is claimed.
 func TestHeartbeatsOfARestoredBackup(t *testing.T) {
 	t.Parallel()
 	for _, ago := range []string{"23 hours", "25 hours"} {

@@ -18,8 +18,8 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// quiet is a ledger without a database, in which nothing is ever to be done. It
-// notes when it was asked for stale claims.
+// quiet is a ledger without a database and without work. It records when it was asked for stale
+// claims.
 type quiet struct {
 	mu      sync.Mutex
 	up      time.Time // since when the server runs
@@ -110,8 +110,8 @@ func runQuiet(t *testing.T, q *quiet) *reaper.Reaper {
 	return r
 }
 
-// TestExpiryHurries: while a whole batch has expired in a turn, the next one follows
-// at once.
+// TestExpiryHurries tests that the next turn follows at once while a whole batch has expired in a
+// turn.
 func TestExpiryHurries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestExpiryHurries(t *testing.T) {
 	})
 }
 
-// TestGrace: after a server start, and after a gap in its own turns, a reaper
-// waits so that workers can record what they hold. Every 5 s and a grace of 20 s.
+// TestGrace tests that a reaper waits after a server start, and after a gap between its own turns,
+// so that workers can record what they hold. The turns are every 5 s, and the grace is 20 s.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -188,7 +188,7 @@ func TestGraceAfterAGap(t *testing.T) {
 	})
 }
 
-// TestShortGapNeedsNoGrace: a turn or two that did not work change nothing.
+// TestShortGapNeedsNoGrace tests that one or two failed turns change nothing.
 func TestShortGapNeedsNoGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,8 +209,8 @@ func TestShortGapNeedsNoGrace(t *testing.T) {
 	})
 }
 
-// TestRunEnds: an unsafe server ends it with an error, the context without one;
-// the last heartbeat says stopped.
+// TestRunEnds tests that an unsafe server ends Run with an error, and the context without one; the
+// last heartbeat has status stopped.
 func TestRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &quiet{up: time.Now()}
@@ -231,8 +231,8 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// TestRunOnARealServer leaves nothing behind. It runs alone, before the parallel
-// ones.
+// TestRunOnARealServer tests that Run leaves nothing behind. It runs alone, before the parallel
+// tests.
 func TestRunOnARealServer(t *testing.T) {
 	y := newYard(t, sameKey)
 	y.claimOne("worker")
@@ -259,7 +259,7 @@ func TestRunOnARealServer(t *testing.T) {
 	}
 }
 
-// TestConfiguration gives every fault at once.
+// TestConfiguration tests that every fault is returned at once.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	_, err := reaper.New(reaper.Config{Every: time.Hour, MonthsAhead: 1, Batch: -1}, nil, nil, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// TestAcceptedAfterAPlainRestart: while a suspension is open the server is started once more, and nothing more is
-// missing. An operator can accept it as soon as a relayer has looked.
+// TestAcceptedAfterAPlainRestart restarts the server while a suspension is open, without further
+// loss. An operator can accept it as soon as a relayer has checked the server.
 func TestAcceptedAfterAPlainRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(neverAgain), noDedupe)

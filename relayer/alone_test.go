@@ -7,8 +7,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestRecordedThoughTheClaimWaits: a lock that every claim runs into, and no lane
-// is to blame for, keeps no answer in hand out of the archive.
+// TestRecordedThoughTheClaimWaits tests that a lock that every claim runs into, for which no lane
+// is at fault, keeps no outcome out of the archive.
 func TestRecordedThoughTheClaimWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))

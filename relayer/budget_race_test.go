@@ -14,12 +14,11 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// longestCall is that of the one rail of the race.
+// longestCall is the longest call of the only rail in the race.
 const longestCall = 10 * time.Second
 
-// race is a cell, one sender and one reaper in virtual time, step by step. The
-// reaper's rule is that of ledger/sql/stale_claims.sql, which TestStaleByTheLongerBudget
-// holds against the rows.
+// race is a cell, one sender and one reaper in virtual time, step by step. The reaper's rule is
+// that of ledger/sql/stale_claims.sql, which TestStaleByTheLongerBudget compares with the rows.
 type race struct {
 	fault  string            // what must not be, and was
 	cell   outbox.TimeBudget // the setting
@@ -59,7 +58,7 @@ func (r *race) set(next outbox.TimeBudget) {
 	r.cell = next
 }
 
-// beat is sendBeat on a heartbeat statement.
+// beat is sendBeat with a heartbeat statement.
 func (r *race) beat() {
 	at := clock.Now()
 	r.row, r.tickAt = r.sender.budget.reported().Longest(r.cell), time.Now()
@@ -71,8 +70,8 @@ func (r *race) adopt() {
 	r.sender.budget.putInForce(r.sender.budget.next())
 }
 
-// finishing has every claim note how long its answer may take to be recorded, if
-// the sender is stopped now.
+// finishing records in every claim how long its outcome may take to be recorded, if the sender is
+// stopped now.
 func (r *race) finishing() {
 	now := r.sender.budget.finishing()
 	for _, c := range r.claims {
@@ -86,7 +85,7 @@ func (r *race) claim() {
 	r.claims = append(r.claims, &raceClaim{begun: clock.Now(), at: time.Now(), by: r.sender.budget.current()})
 }
 
-// start looks for the last time, and sends what may be sent.
+// start makes the last check, and sends what may be sent.
 func (r *race) start() {
 	for _, c := range r.claims {
 		if !c.started.IsZero() || r.sender.preflight(rails.Profile{}, payment.Claim{}, c.begun, c.by) != nil {
@@ -119,13 +118,12 @@ func (r *race) reap() {
 	}
 }
 
-// TestBudgetRace changes the time budget of the cell longer and shorter, again and
-// again, while a sender claims, beats, adopts and sends in any order and with any
-// pause between two of these (it may be frozen), and a reaper repairs by a setting
-// that it may have read long ago. Never is a claim sent that the reaper has taken,
-// and never is one taken whose call is under way, or whose worker is alive and has
-// time to record left. Of the guards' absences some show in one history of a few
-// hundred: a single series of a hundred would miss them now and then.
+// TestBudgetRace changes the time budget of the cell up and down repeatedly, while a sender claims,
+// beats, adopts and sends in any order and with any pause between two of these (it may stall), and
+// a reaper repairs by a setting that it may have read long ago. No claim is sent that the reaper
+// has taken, and none is taken whose call is under way, or whose worker is alive and has time left
+// to record. The absence of some guards shows in one history of a few hundred: a single series of a
+// hundred would miss it from time to time.
 func TestBudgetRace(t *testing.T) {
 	t.Parallel()
 	history := func(rt *rapid.T) {
@@ -180,8 +178,8 @@ func drawStep(t *rapid.T) func(*race) {
 	}
 }
 
-// TestShorterBudgetIsSaidLater: a sender acknowledges a budget when no claim
-// from before can be open, and says a longer one with the next heartbeat.
+// TestShorterBudgetIsSaidLater tests that a sender acknowledges a shorter budget when no earlier
+// claim can be open, and reports a longer one with the next heartbeat.
 func TestShorterBudgetIsSaidLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,8 +228,8 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 	})
 }
 
-// TestLongerBudgetIsNotForOldClaims: a claim is sent by the shorter start_within of
-// the one that it was made by and the present one.
+// TestLongerBudgetIsNotForOldClaims tests that a claim is sent by the shorter start_within of the
+// budget that it was made by and the present one.
 func TestLongerBudgetIsNotForOldClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

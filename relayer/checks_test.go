@@ -19,7 +19,7 @@ func wantOne(n int) error {
 	return nil
 }
 
-// TestTampered: an amount that was forged in the database is not sent.
+// TestTampered tests that an amount that was forged in the database is not sent.
 func TestTampered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -34,8 +34,8 @@ func TestTampered(t *testing.T) {
 	w.nothingLeft()
 }
 
-// TestCheckFailed: what can't be right for the rail is not sent, and the field
-// and the rule are named.
+// TestCheckFailed tests that what is invalid for the rail is not sent, and that the field and the
+// rule are named.
 func TestCheckFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "checks": {"currencies": ["USD"]}`))
@@ -49,8 +49,8 @@ func TestCheckFailed(t *testing.T) {
 	}
 }
 
-// TestRenderedOtherwise: a re-send that would differ in bytes is not made. With
-// the first send refused it failed; with the first send unknown a person is asked.
+// TestRenderedOtherwise tests that a re-send that would differ in bytes is not made. With the first
+// send refused the payment fails; with the first send unknown it is parked.
 func TestRenderedOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -77,7 +77,8 @@ func TestRenderedOtherwise(t *testing.T) {
 	}
 }
 
-// TestKeyWindow: a re-send after the rail forgot the key would be a new payment.
+// TestKeyWindow tests that nothing is sent again after the rail forgot the key: that would be a new
+// payment.
 func TestKeyWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"}`))
@@ -94,8 +95,8 @@ func TestKeyWindow(t *testing.T) {
 	}
 }
 
-// TestExpiresBeforeTheFirstByte: the sender looks once more. What expired in its
-// hands was never sent, and the reaper ends it.
+// TestExpiresBeforeTheFirstByte tests the sender's last check. An instruction that expired after
+// its claim was never sent, and the reaper ends it.
 func TestExpiresBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -116,8 +117,8 @@ func TestExpiresBeforeTheFirstByte(t *testing.T) {
 	same(t, "dead letter", w.letter(id), "EXPIRED pending")
 }
 
-// TestExpiredResend: what may have been executed by no send yet is not sent again
-// after expires_at. A rail that can be asked is asked all the same.
+// TestExpiredResend tests that an instruction that no send can have executed yet is not sent again
+// after expires_at. A rail that can be asked is asked nevertheless.
 func TestExpiredResend(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -148,7 +149,7 @@ func TestExpiredResend(t *testing.T) {
 	}
 }
 
-// TestResendExpiresBeforeTheFirstByte: the last look stops a re-send, too.
+// TestResendExpiresBeforeTheFirstByte tests that the last check stops a re-send, too.
 func TestResendExpiresBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -182,7 +183,7 @@ func TestResendExpiresBeforeTheFirstByte(t *testing.T) {
 	same(t, "sends", w.sends(id), 1)
 }
 
-// TestOldClaimIsNotSent: what waited for too long in our own hands is given back.
+// TestOldClaimIsNotSent tests that a claim that waited for too long in this process is given back.
 func TestOldClaimIsNotSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -198,7 +199,7 @@ func TestOldClaimIsNotSent(t *testing.T) {
 	same(t, "executions", w.executions(id), 1)
 }
 
-// TestStaleHeartbeatStopsSending: others count this relayer as dead by then.
+// TestStaleHeartbeatStopsSending tests that a relayer that others count as dead sends nothing.
 func TestStaleHeartbeatStopsSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -224,7 +225,8 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 	same(t, "executions", w.executions(id), 1)
 }
 
-// TestPanicIsNoAnswer: before the first byte nothing left, after it that is not known.
+// TestPanicIsNoAnswer tests a panic: before the first byte nothing left, after it the outcome is
+// unknown.
 func TestPanicIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// idle is a ledger without rails, on a database that a test takes away.
+// idle is a ledger without rails, on a database that a test makes unavailable.
 type idle struct{ *servicetest.Database }
 
 func (i idle) Rails(ctx context.Context) ([]outbox.RailRow, error) { return nil, i.Reach(ctx) }

@@ -24,9 +24,9 @@ func TestDispatch(t *testing.T) {
 	w.nothingLeft()
 }
 
-// TestAnswers takes one payment through each kind of answer, by real HTTP from a
-// bank that misbehaves once. What is unknown is sent again with the same key,
-// and the bank's ledger is the witness that it was paid once.
+// TestAnswers takes one payment through each kind of answer, over real HTTP from a bank that
+// misbehaves once. An unknown send is repeated with the same key, and the bank's ledger is the
+// witness that the payment was made once.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusedForNow sends again to a rail that takes a key which it has refused.
+// TestRefusedForNow tests a re-send to a rail that accepts a key which it has refused before.
 func TestRefusedForNow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(again+`, "codes": {"table": "iso20022", "http": {"503": "R"}}`))
@@ -95,7 +95,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	same(t, "a second between the answer and the next claim", between, "true")
 }
 
-// TestHangIsUnknownWithinTheBudget: a rail that never answers costs one budget.
+// TestHangIsUnknownWithinTheBudget tests that a rail that never answers costs one send budget.
 func TestHangIsUnknownWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -110,8 +110,8 @@ func TestHangIsUnknownWithinTheBudget(t *testing.T) {
 	same(t, "sends", w.sends(id), 1)
 }
 
-// TestNeverIsSentOnce: a rail that does not de-duplicate gets one send, whatever
-// becomes of it, and then a person is asked.
+// TestNeverIsSentOnce tests that a rail that does not de-duplicate gets one send, whatever its
+// result, and then the payment is parked.
 func TestNeverIsSentOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), func(c *railsim.Config) { c.Behaviour.NoDedupe = true })
@@ -128,9 +128,9 @@ func TestNeverIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestWrongCredentials stops the rail and no other, burns no send where the rail refuses
-// before it processes, and goes on when an operator says so. One instruction alone does not
-// stop it.
+// TestWrongCredentials tests that wrong credentials pause the rail and no other, use up no send if
+// the rail refuses before it processes, and that an operator resumes it. One instruction alone does
+// not pause it.
 func TestWrongCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(covering+`, "refuses_before_processing": true`))
@@ -156,7 +156,7 @@ func TestWrongCredentials(t *testing.T) {
 		w.text(`SELECT string_agg(act, ' ') FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), "PAUSE_RAIL")
 }
 
-// TestWrongCredentialsForSends: the rail is paused although it answers inquiries.
+// TestWrongCredentialsForSends tests that the rail is paused although it answers inquiries.
 func TestWrongCredentialsForSends(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(again+`, "inquiry": {"max": 1, "intervals": ["10ms"], "not_found": "INCONCLUSIVE"}`))
@@ -172,9 +172,8 @@ func TestWrongCredentialsForSends(t *testing.T) {
 		SELECT concat(paused::text, ' ', pause_reason) FROM railhead.payment_rails WHERE rail_type = 'bank'`)
 }
 
-// TestRefusedRoute: while others pass, an instruction that is refused again and again
-// ends, and the rail goes on. Its refusals are taken for no answer, unless the profile
-// vouches for them.
+// TestRefusedRoute tests that an instruction that is refused repeatedly while others pass ends, and
+// that the rail continues. Its refusals count as no answer, unless the profile guarantees them.
 func TestRefusedRoute(t *testing.T) {
 	t.Parallel()
 	const refused = "DISPATCHING RETRYABLE/RAIL_REFUSED "
@@ -203,7 +202,7 @@ func TestRefusedRoute(t *testing.T) {
 				other := w.enqueue(fmt.Sprintf("instruction-%d", n))
 				w.awaitStates(other, "DISPATCHING DISPATCHED")
 			}
-			// What a starved worker holds back is no refusal.
+			// A call that a starved worker holds back is not a refusal.
 			same(t, "rows", strings.ReplaceAll(w.states(id), "DISPATCHING RETRYABLE/NOT_SENT ", ""), c.want)
 			same(t, "dead letter", w.letter(id), c.letter)
 			same(t, "executions", w.executions(id), 0)
@@ -212,8 +211,8 @@ func TestRefusedRoute(t *testing.T) {
 	}
 }
 
-// TestNoListener: what can't be dialled was never sent. The breaker opens, and
-// while it is open no attempt is burnt.
+// TestNoListener tests that an instruction whose rail can't be dialled was never sent. The breaker
+// opens, and while it is open no attempt is used up.
 func TestNoListener(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "breaker": {"minimum_requests": 2, "open_for": "1h"}`))
@@ -236,14 +235,14 @@ func TestNoListener(t *testing.T) {
 	same(t, "rows while the breaker is open", w.states(id), before)
 	same(t, "claims while the breaker is open", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 4)
 
-	// The bank is back under a new profile, whose guard knows nothing of before.
+	// The bank is back under a new profile, whose guard has no memory of before.
 	w.url = listening
 	w.cell.ApplyProfile("bank", fastProfile)
 	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
 	same(t, "executions", w.executions(id), 1)
 }
 
-// TestHalfOpen lets one through after the breaker's time, and that one heals it.
+// TestHalfOpen tests that the breaker allows one call after its time, whose success closes it.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "breaker": {"minimum_requests": 2, "failure_ratio": 0.1, "open_for": "300ms"}`))
@@ -266,7 +265,7 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
-// awaitTurns waits until the relayer has looked so many times more.
+// awaitTurns waits until the relayer has scanned n more times.
 func (w *world) awaitTurns(n int) {
 	w.t.Helper()
 	w.seen.awaitMore(w.t, "poll", n)

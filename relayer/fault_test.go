@@ -16,17 +16,17 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// noDedupe is the bank that pays each time it is asked to.
+// noDedupe is a bank that pays each time it is asked to.
 func noDedupe(c *railsim.Config) { c.Behaviour.NoDedupe = true }
 
-// TestEveryCallIsLost loses each call of the store, some times before it did
-// anything and some times after, while payments go through. Whatever is lost:
-// every payment ends, each is sent once, and nothing is left in flight.
+// TestEveryCallIsLost loses each call of the store, sometimes before and sometimes after it took
+// effect, while payments go through. In all cases every payment ends, each is sent once, and
+// nothing is left in flight.
 func TestEveryCallIsLost(t *testing.T) {
 	t.Parallel()
 	for call, times := range map[string]int{
 		"CheckServer": 3, "Rails": 3, "Heartbeat": 3, "Turn": 3, "ClaimOnly": 3, "DueIDs": 3, "FindClaim": 3,
-		// Made once in their situation, and not again.
+		// These calls are made once in their situation.
 		"Quarantine": 1, "RecordLate": 1, "CloseClaims": 1, "PauseRail": 1,
 	} {
 		for _, how := range []way{lostBefore, lostAfter} {
@@ -60,8 +60,7 @@ func TestEveryCallIsLost(t *testing.T) {
 	}
 }
 
-// lookFor makes a situation in which a relayer makes this call, and begins to
-// lose it.
+// lookFor makes a situation in which a relayer makes this call, and begins to lose it.
 func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment.ID) {
 	w.t.Helper()
 	switch call {
@@ -70,7 +69,7 @@ func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment
 	case "FindClaim":
 		store.failNext("Turn", lostAfter, 1)
 	case "RecordLate", "CloseClaims":
-		// Late by our own repetition: the outcomes went in, and the answer was lost.
+		// Late by our own repetition: the outcomes were recorded, and the answer was lost.
 		store.failNext("Turn with outcomes", lostAfter, 1)
 	case "PauseRail":
 		w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
@@ -88,8 +87,8 @@ func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment
 	return ids
 }
 
-// closeClaims does what a reaper does with rows of claims that were answered,
-// and insists that all were.
+// closeClaims does what a reaper does with rows of answered claims, and checks that all were
+// answered.
 func (w *world) closeClaims() {
 	w.t.Helper()
 	w.awaitText("0", `SELECT count(*)::text FROM railhead.v_outbox_pending WHERE instruction_id NOT LIKE 'bad%'`)
@@ -104,8 +103,8 @@ func (w *world) closeClaims() {
 	})
 }
 
-// gapless insists on numbers without gaps, at most one DISPATCHED each, and a
-// sequence without gaps.
+// gapless checks for numbers without gaps, at most one DISPATCHED each, and a sequence without
+// gaps.
 func (w *world) gapless() {
 	w.t.Helper()
 	same(w.t, "instructions with gaps or two executions", w.text(`
@@ -120,9 +119,9 @@ func (w *world) gapless() {
 			HAVING count(*) <> max(k.sequence_id) OR min(k.sequence_id) <> 1 OR max(k.sequence_id) <> s.next_sequence_id - 1) x`), "0")
 }
 
-// TestCommitUnknownIsNeverSentOn: whether the claim committed or not, nothing is
-// sent on a guess. What it took is looked up and given back as never sent, and
-// the outcomes of that turn are recorded once.
+// TestCommitUnknownIsNeverSentOn tests that nothing is sent on a guess, whether the claim committed
+// or not. What it took is looked up and given back as never sent, and the outcomes of that turn are
+// recorded once.
 func TestCommitUnknownIsNeverSentOn(t *testing.T) {
 	t.Parallel()
 	for name, committed := range map[string]bool{"committed": true, "not committed": false} {
@@ -157,8 +156,8 @@ func TestCommitUnknownIsNeverSentOn(t *testing.T) {
 	}
 }
 
-// TestClaimCommitsAfterTheLook: a claim that commits after it was looked for is given
-// back still, as never sent.
+// TestClaimCommitsAfterTheLook tests that a claim that commits after its look-up is given back too,
+// as never sent.
 func TestClaimCommitsAfterTheLook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
@@ -175,8 +174,8 @@ func TestClaimCommitsAfterTheLook(t *testing.T) {
 	w.closeClaims()
 }
 
-// TestAnswersOfAnUnknownCommit: outcomes in hand stay in hand until the ledger
-// has them, and it has them once.
+// TestAnswersOfAnUnknownCommit tests that outcomes stay in memory until the ledger has them, and
+// that it has them once.
 func TestAnswersOfAnUnknownCommit(t *testing.T) {
 	t.Parallel()
 	for _, how := range []way{lostBefore, lostMidway, lostAfter} {
@@ -198,7 +197,7 @@ func TestAnswersOfAnUnknownCommit(t *testing.T) {
 	}
 }
 
-// TestKilledBackends ends the relayer's sessions again and again while it works.
+// TestKilledBackends ends the relayer's sessions repeatedly while it works.
 func TestKilledBackends(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -218,7 +217,7 @@ func TestKilledBackends(t *testing.T) {
 	w.gapless()
 }
 
-// kill ends so many of the relayer's sessions, a few at a time.
+// kill ends n of the relayer's sessions, a few at a time.
 func (w *world) kill(sessions int) {
 	conn, err := pgx.Connect(w.t.Context(), w.cell.URL(""))
 	if err != nil {
@@ -245,8 +244,8 @@ func (w *world) kill(sessions int) {
 	}
 }
 
-// TestServersFault: what the server says of itself is no row's fault. No row is
-// quarantined, and no lane stops for it.
+// TestServersFault tests errors about the server itself, for which no row is at fault. No row is
+// quarantined, and no lane stops.
 func TestServersFault(t *testing.T) {
 	t.Parallel()
 	for what, state := range map[string]string{

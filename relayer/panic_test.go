@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// loud panics with the payload in its mouth, in the check or after the first byte.
+// loud panics with the payload as its value, in the check or after the first byte.
 type loud struct{ inCheck bool }
 
 func (loud) RenderVersion() string { return "loud/1" }
@@ -46,7 +46,7 @@ func (k *kept) String() string {
 	return k.text.String()
 }
 
-// TestPanicSaysNothing: neither the log nor the archive has what a panic held.
+// TestPanicSaysNothing tests that neither the log nor the archive contains the value of a panic.
 func TestPanicSaysNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// poison plants rows that pending takes and the archive refuses.
+// poison inserts rows that pending accepts and the archive rejects.
 func (w *world) poison(names ...string) (ids []payment.ID) {
 	w.t.Helper()
 	w.refuse(`railhead.name_in_a_test(outbox_id) NOT LIKE 'bad%'`)
@@ -20,7 +20,7 @@ func (w *world) poison(names ...string) (ids []payment.ID) {
 	return ids
 }
 
-// refuse makes the archive take only what passes a check.
+// refuse makes the archive accept only rows that pass a check.
 func (w *world) refuse(check string) {
 	w.t.Helper()
 	// Rows of the archive name their instruction by its outbox_id alone.
@@ -30,8 +30,8 @@ func (w *world) refuse(check string) {
 	w.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test CHECK (` + check + `) NOT VALID`)
 }
 
-// TestPoisonRow: a row that can't be claimed is quarantined for a person, and its
-// neighbours go through, whatever the order in which they stand.
+// TestPoisonRow tests that a row that can't be claimed is quarantined for an operator, and that its
+// neighbours go through, whatever their order.
 func TestPoisonRow(t *testing.T) {
 	t.Parallel()
 	for name, priority := range map[string]string{"urgent": "0", "normal": "1", "bulk": "2"} {
@@ -40,8 +40,8 @@ func TestPoisonRow(t *testing.T) {
 			w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 16`))
 			bad := w.poison("bad")[0]
 			w.do(`UPDATE railhead.payment_outbox_pending SET priority = ` + priority)
-			// No row may be blamed for standing next to it: one of a paused
-			// participant, one that has expired, one that is not due.
+			// No row is at fault for its neighbourhood: one of a paused participant, one that has
+			// expired, one that is not due.
 			w.do(`INSERT INTO railhead.payment_paused_participants VALUES ('away', 'x', now(), 'x')`)
 			w.do(`SELECT railhead.enqueue_payment_outbox('paused', 'away', 'k', 'bank', '{"amount": "1.00", "currency": "EUR"}', priority => 0)`)
 			expired := w.enqueue("expired", `priority => 0`)
@@ -62,7 +62,7 @@ func TestPoisonRow(t *testing.T) {
 			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 1)
 			same(t, "rows of the bad one", w.states(bad), "")
 
-			// A person repairs what was wrong, and it goes.
+			// An operator repairs the cause, and the row is claimed.
 			w.do(`ALTER TABLE railhead.payment_outbox_attempts DROP CONSTRAINT refused_by_the_test`)
 			w.do(`SELECT railhead.replay_payment($1, 'repaired')`, [16]byte(bad))
 			w.awaitStates(bad, "DISPATCHING DISPATCHED")
@@ -70,8 +70,8 @@ func TestPoisonRow(t *testing.T) {
 	}
 }
 
-// TestPutBackIsQuarantine: an executed payment whose row is back in pending is not
-// sent again, and an operator is told, also where nothing else waits in its lane.
+// TestPutBackIsQuarantine tests that an executed payment whose row is back in pending is not sent
+// again, and that an operator is told, also if nothing else waits in its lane.
 func TestPutBackIsQuarantine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -86,12 +86,12 @@ func TestPutBackIsQuarantine(t *testing.T) {
 		`SELECT coalesce((SELECT concat_ws(' ', reason, error_code, status) FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(id))
 	same(t, "rows", w.states(id), "DISPATCHING DISPATCHED")
 	same(t, "executions at the bank", w.executions(id), 1)
-	// The lane goes on.
+	// The lane continues.
 	w.awaitStates(w.enqueue("neighbour"), "DISPATCHING DISPATCHED")
 }
 
-// TestPutBackAsNew: executed payments whose rows are back in pending as they were
-// before their first claim are quarantined, and don't stop the lane.
+// TestPutBackAsNew tests that executed payments whose rows are back in pending as they were before
+// their first claim are quarantined, and do not stop the lane.
 func TestPutBackAsNew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -113,8 +113,8 @@ func TestPutBackAsNew(t *testing.T) {
 	same(t, "rows of all", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 8)
 }
 
-// TestManyPutBack: a restore of pending alone puts back what it had. The lane is free
-// of it after a few turns, and not after as many as there are rows.
+// TestManyPutBack tests a restore of pending alone, which puts back all its rows. The lane is free
+// of them after a few turns, and not after as many as there are rows.
 func TestManyPutBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -142,8 +142,8 @@ func TestManyPutBack(t *testing.T) {
 	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE' AND error_code = 'PUT_BACK'`), paid)
 }
 
-// TestPoisonDoesNotSlowALane: its neighbours go in few turns, not one by one,
-// though it is the longest due and has a share of every claim.
+// TestPoisonDoesNotSlowALane tests that the neighbours of a bad row are claimed in few turns, not
+// one by one, although the row is the longest due and part of every claim.
 func TestPoisonDoesNotSlowALane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 64`))
@@ -159,8 +159,8 @@ func TestPoisonDoesNotSlowALane(t *testing.T) {
 	}
 }
 
-// TestLaneAtFault: where no row of a lane can be claimed none is blamed. The
-// lane stops, and the others go on.
+// TestLaneAtFault tests that no row is at fault if no row of a lane can be claimed. The lane stops,
+// and the others continue.
 func TestLaneAtFault(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -186,9 +186,9 @@ func TestLaneAtFault(t *testing.T) {
 	same(t, "rows", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'bank'`), 0)
 }
 
-// TestPoisonNextToALock: where another session holds the only neighbour of a bad
-// row, it is not known whether the lane is at fault. It does not stop: both are
-// settled as soon as the neighbour is free.
+// TestPoisonNextToALock tests a bad row whose only neighbour is locked by another session: whether
+// the lane is at fault is not known. It does not stop, and both rows are handled as soon as the
+// neighbour is free.
 func TestPoisonNextToALock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -213,8 +213,7 @@ func TestPoisonNextToALock(t *testing.T) {
 	w.awaitStates(good, "DISPATCHING DISPATCHED")
 }
 
-// TestRecordedThoughTheClaimFails: answers in hand do not wait for a claim that
-// can't work.
+// TestRecordedThoughTheClaimFails tests that outcomes do not wait for a claim that fails.
 func TestRecordedThoughTheClaimFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -236,8 +235,8 @@ func TestRecordedThoughTheClaimFails(t *testing.T) {
 	}
 }
 
-// TestOutcomeThatIsRefused: one outcome that the archive does not take holds up
-// no other, and is kept until it goes in.
+// TestOutcomeThatIsRefused tests that an outcome that the archive rejects delays no other, and is
+// kept until it can be recorded.
 func TestOutcomeThatIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -251,7 +250,7 @@ func TestOutcomeThatIsRefused(t *testing.T) {
 	}
 	same(t, "rows", w.states(refused), "DISPATCHING")
 	w.do(`ALTER TABLE railhead.payment_outbox_attempts DROP CONSTRAINT refused_by_the_test`)
-	// At the end there is no later: it is tried at once.
+	// At the end there is no later turn: it is tried at once.
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
@@ -259,8 +258,8 @@ func TestOutcomeThatIsRefused(t *testing.T) {
 	same(t, "sends", w.sends(refused), 1)
 }
 
-// TestIdleTransactionElsewhere holds what one outcome needs for as long as it
-// likes: everybody else's payments go on, and that outcome goes in afterwards.
+// TestIdleTransactionElsewhere holds a lock that one outcome needs: the payments of all others go
+// through, and that outcome is recorded afterwards.
 func TestIdleTransactionElsewhere(t *testing.T) {
 	t.Parallel()
 	columns := `outbox_id, instruction_id, participant_id, rail_type`

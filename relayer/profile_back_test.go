@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// profilesWentBack forgets the profile in force, as a restore does, and what then is to be done.
+// profilesWentBack deletes the profile in force, as a restore does, and then executes SQL.
 func (w *world) profilesWentBack(version int, then string) {
 	w.t.Helper()
 	w.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER payment_rail_profiles_append_only`)
@@ -24,9 +24,9 @@ const suspendedAMinuteAgo = `
 	PERFORM railhead.suspend_outbox('another', 'ROWS_MISSING', 'in a test', now() + interval '1 hour');
 	UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '1 minute';`
 
-// TestAnotherProfileOfTheNumber: the database was restored to before the profile in force, and the next
-// one got its number. A relayer that knew the forgotten one takes the other; while it can't read that
-// one it sends nothing.
+// TestAnotherProfileOfTheNumber restores the database to before the profile in force, and gives its
+// number to the next profile. A relayer that knew the forgotten one takes the other; while it can't
+// read that one it sends nothing.
 func TestAnotherProfileOfTheNumber(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"`))
@@ -52,9 +52,9 @@ func TestAnotherProfileOfTheNumber(t *testing.T) {
 	same(t, "sends", w.sends(id), 1)
 }
 
-// TestForgottenProfileStopsItsLane: the profile in force keeps no keys, and a failover forgot it, with the
-// sends that were made under it. A relayer that knew it does not go on by the one before, until an operator
-// has accepted the server.
+// TestForgottenProfileStopsItsLane tests a profile without key memory that a failover forgot, with
+// the sends that were made under it. A relayer that knew it does not continue under the profile
+// before, until an operator has accepted the server.
 func TestForgottenProfileStopsItsLane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(again))
@@ -71,9 +71,9 @@ func TestForgottenProfileStopsItsLane(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
-// TestForgottenProfileReadBeforeTheSuspension: the same where the relayer reads the profile before when it
-// has not been noticed yet that the data went back, or where the rail itself was forgotten with its only
-// profile, and is made again.
+// TestForgottenProfileReadBeforeTheSuspension tests the same if the relayer reads the earlier
+// profile before the loss is noticed, or if the rail itself was forgotten with its only profile,
+// and is created again.
 func TestForgottenProfileReadBeforeTheSuspension(t *testing.T) {
 	t.Parallel()
 	for what, whole := range map[string]bool{"the last of two profiles": false, "the rail": true} {
@@ -107,8 +107,8 @@ func TestForgottenProfileReadBeforeTheSuspension(t *testing.T) {
 	}
 }
 
-// TestForgottenProfileBehindASecondRestore: the same where a second restore forgets the suspension too,
-// which no operator has ended: the next one does not start the lane.
+// TestForgottenProfileBehindASecondRestore tests the same if a second restore forgets the
+// suspension too, which no operator has ended: the next suspension does not start the lane.
 func TestForgottenProfileBehindASecondRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(again))
@@ -129,8 +129,8 @@ func TestForgottenProfileBehindASecondRestore(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
-// TestPromiseMadeWhileSuspended: the sends that may be forgotten were made to a rail that kept no keys. A
-// profile that says since that it keeps them does not start its lane while the suspension is open.
+// TestPromiseMadeWhileSuspended tests sends that may be forgotten to a rail that kept no keys. A
+// later profile with key memory does not start the lane while the suspension is open.
 func TestPromiseMadeWhileSuspended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"`))

@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// TestProfileChanges are picked up while running: the next claim is made by the
-// new facts, and its row says so.
+// TestProfileChanges tests that changes are picked up while running: the next claim uses the new
+// profile, and its row has the version.
 func TestProfileChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -28,9 +28,8 @@ func TestProfileChanges(t *testing.T) {
 		SELECT min(profile_version) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id)), version)
 }
 
-// TestBadProfileStopsItsLane: by one that can't be worked with nothing is sent, and by the one
-// before neither: what it takes for proof, or may send again, was changed. The next one that is
-// valid starts the lane.
+// TestBadProfileStopsItsLane tests that nothing is sent by an invalid profile, nor by the one
+// before it, whose rules were changed. The next valid one starts the lane.
 func TestBadProfileStopsItsLane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -50,15 +49,15 @@ func TestBadProfileStopsItsLane(t *testing.T) {
 // tooSlow is a profile whose call would outlive its claim.
 var tooSlow = profile(`"resend_on_unknown": "NEVER", "timeouts": {"response_header": "4m"}, "breaker": {"window": "10m"}`)
 
-// unweighed lets the schema take profiles that break the time budget, as one that an
-// administrator has changed would.
+// unweighed makes the schema accept profiles that break the time budget, as an administrator's
+// change would.
 func (w *world) unweighed() {
 	w.t.Helper()
 	w.cell.Exec(`ALTER TABLE railhead.payment_rails DISABLE TRIGGER payment_rails_keeps_budget`)
 }
 
-// TestBudgetIsCheckedAtStart: a rail whose call could outlive its claim is
-// refused before anything is sent.
+// TestBudgetIsCheckedAtStart tests that a rail whose call could outlive its claim is refused before
+// anything is sent.
 func TestBudgetIsCheckedAtStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -73,8 +72,7 @@ func TestBudgetIsCheckedAtStart(t *testing.T) {
 	}
 }
 
-// TestRailOfOthers: one that is not configured here is none of ours, and its
-// facts are not ours to refuse.
+// TestRailOfOthers tests that a rail that is not configured here is ignored, whatever its profile.
 func TestRailOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -89,7 +87,7 @@ func TestRailOfOthers(t *testing.T) {
 	same(t, "it waits", w.waiting(there), "SEND sends=0 asked=0")
 }
 
-// TestConfiguration gives every fault at once.
+// TestConfiguration tests that every fault is returned at once.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	_, err := relayer.New(relayer.Config{Poll: time.Hour, HeartbeatEvery: time.Hour, ClaimMax: -1}, nil, nil, nil, nil,
@@ -101,9 +99,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestBudgetIsTheCells: a relayer runs by the time budget of the cell, takes a
-// change with its next heartbeat, and acknowledges a shorter one when no claim from
-// before can be open.
+// TestBudgetIsTheCells tests that a relayer applies the time budget of the cell, takes a change
+// with its next heartbeat, and acknowledges a shorter one when no earlier claim can be open.
 func TestBudgetIsTheCells(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -137,8 +134,8 @@ func TestBudgetIsTheCells(t *testing.T) {
 	}
 }
 
-// TestLongerBudgetThenSlowerProfile: a profile that fits the new budget alone is
-// taken although the relayer has not beaten since.
+// TestLongerBudgetThenSlowerProfile tests that a profile that fits only the new budget is accepted
+// although the relayer has sent no heartbeat since.
 func TestLongerBudgetThenSlowerProfile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -156,8 +153,8 @@ func TestLongerBudgetThenSlowerProfile(t *testing.T) {
 	same(t, "profile version", w.cell.Int(`SELECT max(profile_version) FROM railhead.payment_outbox_attempts`), version)
 }
 
-// TestOtherBudgetIsRefused: a process that is configured with another time budget
-// than the cell's does not start, and says what to do.
+// TestOtherBudgetIsRefused tests that a process that is configured with another time budget than
+// the cell's does not start, and that its error names the remedy.
 func TestOtherBudgetIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)

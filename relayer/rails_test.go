@@ -67,7 +67,7 @@ rails:
 	return rail, err
 }
 
-// hesitant waits before each send until it is let go on.
+// hesitant blocks before each send until it is released.
 type hesitant struct {
 	rails.Rail
 	arrived chan payment.ID

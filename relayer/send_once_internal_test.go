@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// TestOnceWaitsForTheAcceptance: what its caller wants sent once waits while a restore may have
-// forgotten a send of it, also where the lane goes on, and is not parked for that.
+// TestOnceWaitsForTheAcceptance tests that an instruction with send_once waits while a restore may
+// have forgotten a send of it, also if its lane is claimed, and is not parked for that.
 func TestOnceWaitsForTheAcceptance(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -32,7 +32,7 @@ func TestOnceWaitsForTheAcceptance(t *testing.T) {
 		d.NextAction != payment.ActionSend || d.SendCount != 0 {
 		t.Errorf("goes on as %+v", d)
 	}
-	// Each look costs two rows: they come further and further apart, and never further than this.
+	// Each claim costs two rows: the intervals grow, up to this bound.
 	for attempt, wait := range map[int]time.Duration{1: 30 * time.Second, 5: 90 * time.Second, 101: 5 * time.Minute,
 		1 << 30: 5 * time.Minute} {
 		claim.AttemptNo = attempt
@@ -47,9 +47,9 @@ func TestOnceWaitsForTheAcceptance(t *testing.T) {
 	}
 }
 
-// TestDoubtedWaitsWhenTheWindowCloses: a lane goes on while the rail knows the keys of what may be
-// forgotten. What is claimed just before that ends, and looked at after it, waits as what was not
-// claimed.
+// TestDoubtedWaitsWhenTheWindowCloses tests a lane that is claimed while the rail has the keys of
+// sends that may be forgotten. An instruction that is claimed just before that ends, and checked
+// after it, waits as if it had not been claimed.
 func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -76,9 +76,8 @@ func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
 	}
 }
 
-// TestResendThatArrivesLate: between the claim and the first byte a connection is made, and the
-// bytes take their time too. A re-send that the rail might know the key of no more when it arrives
-// does not begin.
+// TestResendThatArrivesLate tests the time between the claim and the end of the write: to connect
+// and to write. A re-send whose key the rail may have forgotten when it arrives is not begun.
 func TestResendThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestResendThatArrivesLate(t *testing.T) {
 		if err := r.preflight(slots.lane.profile, expires, clock.Now().Before(3*time.Second), slots.budget); err != nil {
 			t.Errorf("half a second before it expires: %v", err)
 		}
-		// What does not begin, and may not any more, waits for an operator.
+		// A re-send that is not begun, and may not be any more, waits for an operator.
 		if d := policy.Decide(claim, payment.Answer{Result: payment.ResultNotSent,
 			Elapsed: 3 * time.Second}); d.State != payment.Parked || d.ErrorCode != payment.CodeWindowClosed {
 			t.Errorf("goes on as %+v", d)

@@ -15,8 +15,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestShutdownFinishesWhatIsOnTheWire: a send that has begun is waited for and
-// recorded; what never left is given back as never sent.
+// TestShutdownFinishesWhatIsOnTheWire tests that a send that has begun is awaited and recorded, and
+// that what never left is given back as never sent.
 func TestShutdownFinishesWhatIsOnTheWire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
@@ -68,7 +68,8 @@ func (r router) Send(ctx context.Context, s rails.Send) rails.Result {
 	return r.Rail.Send(ctx, s)
 }
 
-// TestDrainTimeIsOver: what hangs beyond it is cut off and unknown, never lost.
+// TestDrainTimeIsOver tests that a call that hangs beyond the drain time is cut off and unknown,
+// and never lost.
 func TestDrainTimeIsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "timeouts": {"response_header": "10s"}`))
@@ -89,8 +90,8 @@ func TestDrainTimeIsOver(t *testing.T) {
 	same(t, "heartbeat", w.text(`SELECT status FROM railhead.outbox_heartbeats`), "stopped")
 }
 
-// TestShutdownWithoutADatabase keeps trying to record for a while, and then says
-// so; it does not hang.
+// TestShutdownWithoutADatabase tests that a relayer keeps trying to record for a while, then logs
+// that it could not, and does not hang.
 func TestShutdownWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -112,8 +113,8 @@ func TestShutdownWithoutADatabase(t *testing.T) {
 	same(t, "claims in flight", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_claims`), 1)
 }
 
-// TestNothingIsLeftBehind: no goroutine outlives Run, whatever it was doing. It
-// runs alone, before the parallel ones.
+// TestNothingIsLeftBehind tests that no goroutine outlives Run. It runs alone, before the parallel
+// tests.
 func TestNothingIsLeftBehind(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	before := goleak.IgnoreCurrent()

@@ -18,7 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// held has the bank's answer, and keeps it until it is let go on.
+// held keeps the bank's answer back until it is released.
 type held struct{ *hesitant }
 
 func (h *held) Send(ctx context.Context, s rails.Send) rails.Result {
@@ -28,9 +28,9 @@ func (h *held) Send(ctx context.Context, s rails.Send) rails.Result {
 	return result
 }
 
-// TestRefusalInHandAtShutdown: the server is started again while the only relayer drains. The
-// refusal that comes then waits for a look at the server, and the relayer takes one: the refusal is
-// recorded before it ends.
+// TestRefusalInHandAtShutdown restarts the server while the only relayer drains. The refusal that
+// arrives then waits for a check of the server, which the relayer makes: the refusal is recorded
+// before it ends.
 func TestRefusalInHandAtShutdown(t *testing.T) {
 	t.Parallel()
 	srv, cluster := pgtest.Server(t, pgserver.Options{})

@@ -14,7 +14,7 @@ var traced = payment.Claim{
 	Headers: []byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`),
 }
 
-// TestNoTracerCostsNothing: without an exporter a call allocates nothing for its span.
+// TestNoTracerCostsNothing tests that a call without an exporter allocates nothing for its span.
 func TestNoTracerCostsNothing(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(1000, func() { noSpan(ctx) }); n != 0 {

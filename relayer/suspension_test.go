@@ -69,9 +69,9 @@ func (w *world) awaitSuspended(cause outbox.SuspensionCause) {
 	w.awaitText(string(cause), `SELECT coalesce((SELECT cause FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)
 }
 
-// TestFailoverSuspends: whatever tells that the data went back, a rail that
-// de-duplicates goes on by itself, one that does not waits until an operator has
-// compared; a relayer without memory is bound by it as well.
+// TestFailoverSuspends tests that, whatever shows that the data went back, a rail that
+// de-duplicates is claimed further, and one that does not waits until an operator has compared. A
+// relayer without memory is bound by the suspension as well.
 func TestFailoverSuspends(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -130,8 +130,8 @@ func TestFailoverSuspends(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnEarlierStart: what the file of an earlier start says is compared
-// before anything is claimed.
+// TestMemoryOfAnEarlierStart tests that the file of an earlier start is compared before anything is
+// claimed.
 func TestMemoryOfAnEarlierStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -180,8 +180,8 @@ func TestMemoryOfAnEarlierStart(t *testing.T) {
 	}
 }
 
-// TestNoMemory: a server that was started again, and nothing that remembers it from
-// before. A relayer that vouches for it is enough for those that can't.
+// TestNoMemory tests a restarted server that no component remembers from before. A relayer that
+// vouches for it is enough for those that can't.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(neverAgain), noDedupe)
@@ -202,8 +202,8 @@ func TestNoMemory(t *testing.T) {
 	w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_suspensions`)
 }
 
-// TestOthersAreAwaited: a relayer that ran when the server went down may remember
-// what this one does not, and is waited for while it may be alive.
+// TestOthersAreAwaited tests that a relayer that ran when the server went down may remember what
+// this one does not, and is awaited while it may be alive.
 func TestOthersAreAwaited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(neverAgain), noDedupe)
@@ -235,9 +235,9 @@ func TestOthersAreAwaited(t *testing.T) {
 	same(t, "ready", r.Ready(), nil)
 }
 
-// TestSuspensionKnowsTheWindow: a rail that de-duplicates goes on only while its
-// key window covers the time since the newest moment that the data knows, however
-// lately the old server was seen.
+// TestSuspensionKnowsTheWindow tests that a rail that de-duplicates is claimed only while its key
+// window covers the time since the newest moment in the data, however recently the old server was
+// seen.
 func TestSuspensionKnowsTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile) // a window of 24 h
@@ -254,9 +254,9 @@ func TestSuspensionKnowsTheWindow(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
-// TestForgottenSendIsNotTheFirst: the bank has executed the payment, the database
-// has forgotten that, and the bank answers the repetition in its own way. None of
-// them may make it FAILED; the rail that keeps one outcome a key ends it.
+// TestForgottenSendIsNotTheFirst tests a payment that the bank has executed and the database has
+// forgotten, with each way in which banks answer the repetition. None of them may make it FAILED;
+// the rail that keeps one outcome per key ends it.
 func TestForgottenSendIsNotTheFirst(t *testing.T) {
 	t.Parallel()
 	for _, accepted := range []bool{false, true} {
@@ -296,8 +296,8 @@ func TestForgottenSendIsNotTheFirst(t *testing.T) {
 	}
 }
 
-// TestFirstSendIsStillRefused: without a suspension a refusal of the first send ends
-// the payment, as ever.
+// TestFirstSendIsStillRefused tests that, without a suspension, a refusal of the first send ends
+// the payment.
 func TestFirstSendIsStillRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile, func(c *railsim.Config) {
@@ -316,8 +316,8 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDamagedStateFile refuses the start and says what to do: a guess about who
-// the server was could pay twice. So does a folder that can't be written to.
+// TestDamagedStateFile tests that a damaged file refuses the start with a remedy: a guess about the
+// server's identity could pay twice. So does a folder that is not writable.
 func TestDamagedStateFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -347,8 +347,8 @@ func TestDamagedStateFile(t *testing.T) {
 	}
 }
 
-// TestStateThatCantBeSaved stops nothing that has an answer in hand, and nothing
-// that is claimed after it.
+// TestStateThatCantBeSaved tests that a failure to save stops neither outcomes nor what is claimed
+// after it.
 func TestStateThatCantBeSaved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -380,7 +380,7 @@ func TestStateThatCantBeSaved(t *testing.T) {
 	}
 }
 
-// awaitBeats waits for so many heartbeats more, between which the server is looked at.
+// awaitBeats waits for n more heartbeats, between which the server is checked.
 func (w *world) awaitBeats(n int) {
 	w.t.Helper()
 	const beats = `SELECT sum(beats) FROM railhead.outbox_heartbeats`
@@ -393,7 +393,7 @@ func (w *world) awaitBeats(n int) {
 	})
 }
 
-// namesServer notes claims that do not say which server they were decided for.
+// namesServer records claims that do not name the server that they were decided for.
 type namesServer struct {
 	relayer.Store
 	nameless atomic.Int64
@@ -406,7 +406,7 @@ func (s *namesServer) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnRe
 	return s.Store.Turn(ctx, turn)
 }
 
-// TestClaimNamesItsServer: lanes that were free on one server are claimed on no other.
+// TestClaimNamesItsServer tests that lanes that were free on one server are claimed on no other.
 func TestClaimNamesItsServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)

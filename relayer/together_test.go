@@ -38,9 +38,9 @@ func badDay() []railsim.Fault {
 	}
 }
 
-// TestTogether runs relayers, one of which loses commits and one of which dies
-// half way, along with two reapers, on one queue and a bank that has a bad day.
-// The bank's ledger says who was paid; ours must say the same, or that it is not known.
+// TestTogether runs relayers, one of which loses commits and one of which dies half way, and two
+// reapers, on one queue and a bank with faults. The bank's ledger shows which payments were made;
+// ours must agree, or have them as unknown.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -72,8 +72,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// everybody starts two relayers, one that will die, and two reapers. Stop ends
-// those that live.
+// everybody starts two relayers, one that will die, and two reapers. The returned function stops
+// the living ones.
 func (w *world) everybody() (stop func()) {
 	w.t.Helper()
 	config := func(name string) relayer.Config {
@@ -95,7 +95,7 @@ func (w *world) everybody() (stop func()) {
 	other := w.runWith(config("careless"), careless, w.notifier())
 	ends = append(ends, func() { valid.stop() }, func() { other.stop() })
 
-	// It dies with its hands full: nothing that it does from now on arrives.
+	// It dies with claims in flight: nothing that it does from now on arrives.
 	dying := newFaulty(w.executor())
 	w.runWith(config("dying"), &mortal{faulty: dying}, w.notifier())
 
@@ -136,7 +136,7 @@ func (w *world) executor() *executor.Executor {
 	return exec
 }
 
-// mortal dies with the turn that brings it to ten claims.
+// mortal dies with the turn of its tenth claim.
 type mortal struct {
 	*faulty
 	claimed atomic.Int64
@@ -164,7 +164,7 @@ func (w *world) enqueueAs(participant, instruction string) payment.ID {
 	return payment.ID(id)
 }
 
-// agree compares what we say with what the bank did.
+// agree compares our records with the bank's ledger.
 func (w *world) agree(ids []payment.ID, mayPark bool) {
 	w.t.Helper()
 	records, err := w.bank.Executions()

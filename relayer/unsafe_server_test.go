@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// TestUnsafeServerEndsTheRun, at the start and while it works.
+// TestUnsafeServerEndsTheRun tests an unsafe server at the start and while the relayer works.
 func TestUnsafeServerEndsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)

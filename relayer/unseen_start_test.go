@@ -21,9 +21,10 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestRestartedBeforeItWasSeen: a storage snapshot is put back that is older than the rail's key window.
-// Before any relayer passes it the server is started once more, and meanwhile callers enqueue, or a
-// heartbeat goes in. The lane is suspended all the same: those are no news of before the restore.
+// TestRestartedBeforeItWasSeen restores a storage snapshot that is older than the rail's key
+// window. Before any relayer checks the server it is restarted, and meanwhile callers enqueue, or a
+// heartbeat is recorded. The lane is suspended nevertheless: those rows prove nothing about the
+// time before the restore.
 func TestRestartedBeforeItWasSeen(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -150,8 +151,8 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 	}
 }
 
-// TestAcceptedByAClockThatWasAhead: what the file of an earlier start says is compared before anything is
-// claimed, also where the server was accepted while its clock was ahead.
+// TestAcceptedByAClockThatWasAhead tests that the file of an earlier start is compared before
+// anything is claimed, also if the server was accepted while its clock was ahead.
 func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	for what, at := range map[string]string{"long ago": "-1 year", "by a clock that was ahead": "1 hour"} {
@@ -185,8 +186,9 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// TestOthersAreAwaitedBehindTheAPI: as TestOthersAreAwaited. Between the end of the server on which the other
-// relayer ran and this start of it there was another one, which no relayer has seen, and the API's heartbeat went in.
+// TestOthersAreAwaitedBehindTheAPI is like TestOthersAreAwaited. Between the end of the server on
+// which the other relayer ran and this start there was another start, which no relayer has seen,
+// and on which the API's heartbeat was recorded.
 func TestOthersAreAwaitedBehindTheAPI(t *testing.T) {
 	t.Parallel()
 	for what, api := range map[string]string{

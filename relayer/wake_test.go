@@ -68,7 +68,7 @@ func TestDueLaterIsFoundByThePoll(t *testing.T) {
 		SELECT (min(claimed_at) >= min(next_attempt_at))::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`), "true")
 }
 
-// TestRailsAreApart: a rail that hangs takes no other rail's slots.
+// TestRailsAreApart tests that a rail that hangs takes no other rail's slots.
 func TestRailsAreApart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 2`))

@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// witness hears what a relayer does, so that tests wait for events.
+// witness is an observer of a relayer, so that tests wait for events.
 type witness struct {
 	mu    sync.Mutex
 	heard chan struct{}
@@ -40,7 +40,7 @@ func (s *witness) count(what string) int {
 	return s.n[what]
 }
 
-// patience is how long a test waits for what may never come: not so long under -failfast.
+// patience is how long a test waits for an event that may never come: shorter under -failfast.
 func patience() time.Duration {
 	if flag.Lookup("test.failfast").Value.String() == "true" {
 		return 8 * time.Second
@@ -48,7 +48,7 @@ func patience() time.Duration {
 	return 20 * time.Second
 }
 
-// await checks after every event, and now and then for what makes none.
+// await checks after every event, and from time to time for what makes none.
 func (s *witness) await(t *testing.T, check func() error) {
 	t.Helper()
 	deadline := time.After(patience())
@@ -68,7 +68,7 @@ func (s *witness) await(t *testing.T, check func() error) {
 	}
 }
 
-// quietFor reports whether nothing happened for so long.
+// quietFor reports whether no event has come for d.
 func (s *witness) quietFor(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,13 +78,13 @@ func (s *witness) quietFor(d time.Duration) error {
 	return nil
 }
 
-// awaitMore waits until something has happened so many times more.
+// awaitMore waits until an event has come n more times.
 func (s *witness) awaitMore(t *testing.T, what string, n int) {
 	t.Helper()
 	s.awaitCount(t, what, s.count(what)+n)
 }
 
-// awaitCount waits until something has happened so many times in all.
+// awaitCount waits until an event has come n times in all.
 func (s *witness) awaitCount(t *testing.T, what string, n int) {
 	t.Helper()
 	s.await(t, func() error {
