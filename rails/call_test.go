@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// oddRail does as it is told; it stands for an adapter with a bug.
+// oddRail does what a test sets; it stands for an adapter with a bug.
 type oddRail struct {
 	send func(Send) Result
 	ask  func(Inquiry) Result
@@ -53,7 +53,7 @@ func TestPanicIsUnknownAfterTheFirstByte(t *testing.T) {
 	}
 }
 
-// TestNoOtherWord: each word that a result could have, for each kind of call.
+// TestNoOtherWord tests each word that a result could have, for each kind of call.
 func TestNoOtherWord(t *testing.T) {
 	words := append(payment.SendResults(), payment.InquiryResults()...)
 	words = append(words, "", "accepted", payment.ResultCheckFailed, payment.ResultTampered, payment.ResultWindowClosed,

@@ -29,7 +29,7 @@ func newGuard(t *testing.T, p Profile, onChange func(from, to BreakerState)) *Gu
 	return g
 }
 
-// pass lets time go by on the clock of a synctest bubble, where it costs none.
+// pass advances the clock of a synctest bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
 // fail ends n calls with UNKNOWN.
@@ -74,7 +74,7 @@ func TestSlotsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAPermitEndsOnce: however often and in whatever way.
+// TestAPermitEndsOnce tests that a permit ends once, however often and in whatever way it is ended.
 func TestAPermitEndsOnce(t *testing.T) {
 	g := newGuard(t, guardProfile(), nil)
 	held := g.Reserve(2)
@@ -90,7 +90,7 @@ func TestAPermitEndsOnce(t *testing.T) {
 	}
 }
 
-// TestWhatCounts is the whole table of what a result says about a rail.
+// TestWhatCounts is the complete table of what a result means for the health of a rail.
 func TestWhatCounts(t *testing.T) {
 	const success, failure, nothing = "success", "failure", "nothing"
 	table := map[payment.Result]string{
@@ -179,7 +179,7 @@ func TestBreakerOpensAndHeals(t *testing.T) {
 		if g.State() != BreakerOpen || len(g.Reserve(8)) != 0 {
 			t.Fatal("four failures of four and still open for business")
 		}
-		// What was in flight when it opened says nothing any more.
+		// Calls that were in flight when it opened prove nothing any more.
 		endAll(inFlight, payment.ResultAccepted)
 		if g.State() != BreakerOpen {
 			t.Fatal("a late success closed the breaker")
@@ -208,7 +208,8 @@ func TestBreakerOpensAndHeals(t *testing.T) {
 	})
 }
 
-// TestProbesThatNeverAnswer: by itself the breaker would stay half-open for good.
+// TestProbesThatNeverAnswer tests probes without an answer, after which the breaker would stay
+// half-open without a bound.
 func TestProbesThatNeverAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()
@@ -240,8 +241,8 @@ func TestProbesThatNeverAnswer(t *testing.T) {
 	})
 }
 
-// TestSlowFailuresCount: each call hangs for the whole budget before it fails.
-// A breaker that forgets them would never open.
+// TestSlowFailuresCount tests calls that hang for the whole budget before they fail. A breaker that
+// forgets them would never open.
 func TestSlowFailuresCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()
@@ -269,8 +270,8 @@ func TestOldFailuresAreForgotten(t *testing.T) {
 	})
 }
 
-// TestGuardUnderLoad: permits are taken and ended from everywhere, with results
-// of all kinds; the bound holds at each moment and nothing is left at the end.
+// TestGuardUnderLoad takes and ends permits concurrently, with results of all kinds: the bound
+// holds at each moment and nothing is left at the end.
 func TestGuardUnderLoad(t *testing.T) {
 	p := guardProfile()
 	p.Rate = Rate{PerSecond: 100_000}
@@ -316,8 +317,8 @@ func TestGuardRefusesABadProfile(t *testing.T) {
 	}
 }
 
-// TestAnswersAreJudgedAndNotCallsInFlight: a rail that hangs on most calls has
-// many more in flight than answered.
+// TestAnswersAreJudgedAndNotCallsInFlight tests a rail that hangs on most calls, and so has many
+// more in flight than answered.
 func TestAnswersAreJudgedAndNotCallsInFlight(t *testing.T) {
 	p := guardProfile()
 	p.Concurrency = 100
@@ -330,7 +331,7 @@ func TestAnswersAreJudgedAndNotCallsInFlight(t *testing.T) {
 	endAll(permits[4:], payment.ResultUnknown)
 }
 
-// TestWindowRolls: failures on both sides of a minute's end belong together.
+// TestWindowRolls tests that failures on both sides of a minute's end count together.
 func TestWindowRolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, guardProfile(), nil)
@@ -344,7 +345,7 @@ func TestWindowRolls(t *testing.T) {
 	})
 }
 
-// TestAnOpenBreakerCostsNoRate: looking is free.
+// TestAnOpenBreakerCostsNoRate tests that Reserve takes no token while the breaker is open.
 func TestAnOpenBreakerCostsNoRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()

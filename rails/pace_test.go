@@ -8,8 +8,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// say has the rail answer n calls, one after the other as the lane lets them start,
-// and returns how long that took.
+// say makes the rail answer n calls, one after the other as the lane starts them, and returns the
+// time that it took.
 func say(t *testing.T, g *Guard, n int, result payment.Result) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -25,7 +25,8 @@ func say(t *testing.T, g *Guard, n int, result payment.Result) time.Duration {
 	return time.Since(begun)
 }
 
-// TestBusyHalvesTheRate, down to the floor, and answers raise it to the profile's.
+// TestBusyHalvesTheRate tests that "busy" halves the rate down to the floor, and that answers raise
+// it to the profile's.
 func TestBusyHalvesTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()
@@ -70,8 +71,8 @@ func TestBusyHalvesTheRate(t *testing.T) {
 	})
 }
 
-// TestOneCrowdIsOneHalving: the calls that were under way when the rate was halved
-// say nothing about the new one.
+// TestOneCrowdIsOneHalving tests that calls that were under way at a halving prove nothing about
+// the new rate.
 func TestOneCrowdIsOneHalving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()
@@ -86,7 +87,7 @@ func TestOneCrowdIsOneHalving(t *testing.T) {
 	})
 }
 
-// TestSlowRateIsItsOwnFloor: a rail that allows less than a call a second is not slowed.
+// TestSlowRateIsItsOwnFloor tests that a rail that allows less than a call a second is not slowed.
 func TestSlowRateIsItsOwnFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()
@@ -99,8 +100,8 @@ func TestSlowRateIsItsOwnFloor(t *testing.T) {
 	})
 }
 
-// TestBusyBoundsALaneWithoutARate, by what was measured or by its slots a second,
-// until it is back there.
+// TestBusyBoundsALaneWithoutARate tests the bound by what was measured or by its slots a second,
+// until the rate is back there.
 func TestBusyBoundsALaneWithoutARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, guardProfile(), nil)
@@ -131,7 +132,7 @@ func TestBusyBoundsALaneWithoutARate(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfTheRailAndOfOne tells them apart.
+// TestRefusalsOfTheRailAndOfOne distinguishes refusals of the rail from those of one instruction.
 func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()
@@ -193,7 +194,7 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 	})
 }
 
-// TestRefusalOfOneIsNoTroubleOfTheRail: the breaker stays closed.
+// TestRefusalOfOneIsNoTroubleOfTheRail tests that the breaker stays closed.
 func TestRefusalOfOneIsNoTroubleOfTheRail(t *testing.T) {
 	g := newGuard(t, guardProfile(), nil)
 	for range 20 {

@@ -131,8 +131,8 @@ func TestEveryContradictionAtOnce(t *testing.T) {
 	}
 }
 
-// TestWindowOutlivesABudget: a rail that hangs on every call is counted at the
-// time of the call; a window shorter than that would forget each failure.
+// TestWindowOutlivesABudget tests a rail that hangs on every call, which is counted at the time of
+// the call: a window shorter than that would forget each failure.
 func TestWindowOutlivesABudget(t *testing.T) {
 	p := goodProfile()
 	p.Breaker.Window = payment.Duration(p.SendBudget())
@@ -194,9 +194,8 @@ func FuzzParseProfile(f *testing.F) {
 	})
 }
 
-// TestStoredProfileWithoutNotFoundUntil: a profile of an older version that takes "no
-// such payment" as proof without a time limit is refused, with the sentence that says
-// what to add.
+// TestStoredProfileWithoutNotFoundUntil tests that a profile of an older version that takes "no
+// such payment" as proof without a time limit is refused, with an error that names what to add.
 func TestStoredProfileWithoutNotFoundUntil(t *testing.T) {
 	_, err := ParseProfile([]byte(`{"rail_type": "bank", "acceptance": "FINAL",
 		"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "1m"}}`))
@@ -206,8 +205,8 @@ func TestStoredProfileWithoutNotFoundUntil(t *testing.T) {
 	}
 }
 
-// TestNotFoundAgeCoversTheCall: the age counts from the claim, so it must
-// outlast the call that the claim makes.
+// TestNotFoundAgeCoversTheCall tests that the age, which counts from the claim, outlasts the call
+// of the claim.
 func TestNotFoundAgeCoversTheCall(t *testing.T) {
 	for age, valid := range map[string]bool{"29s": false, "30s": true, "2m": true} {
 		_, err := ParseProfile([]byte(`{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "24h",

@@ -47,8 +47,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// FuzzRedact: no word of the payload survives, and what is hidden twice is as
-// hidden as once.
+// FuzzRedact tests that no word of the payload survives, and that hiding twice equals hiding once.
 func FuzzRedact(f *testing.F) {
 	f.Add("say Müller twice", `Müller`)
 	f.Add("8642.31", "8642.31")

@@ -14,7 +14,7 @@ func TestRecordedThoughTheClaimWaits(t *testing.T) {
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
 	slow := newHesitant()
 	w.wrap = slow.around
-	w.run(oneStream())
+	w.run(oneLoop())
 	var ids []payment.ID
 	for n := range 3 {
 		ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))

@@ -168,7 +168,7 @@ func TestClaimCommitsAfterTheLook(t *testing.T) {
 	store := &overtaken{Store: w.store}
 	store.left.Store(1)
 	t.Cleanup(store.work.Wait)
-	w.runWith(oneStream(), store, w.notifier())
+	w.runWith(oneLoop(), store, w.notifier())
 	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING DISPATCHED")
 	same(t, "sends", w.sends(id), 1)
 	w.closeClaims()
@@ -261,7 +261,7 @@ func TestServersFault(t *testing.T) {
 			store.failNext("Turn", lostBefore, 4)
 			store.failNext("ClaimOnly", lostBefore, 8)
 			id := w.enqueue("the one")
-			w.runWith(oneStream(), store, w.notifier())
+			w.runWith(oneLoop(), store, w.notifier())
 			w.awaitStates(id, "DISPATCHING DISPATCHED")
 			same(t, "sends", w.sends(id), 1)
 			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
@@ -269,9 +269,9 @@ func TestServersFault(t *testing.T) {
 	}
 }
 
-// TestLateOutcomeThatCantGoIn holds up no other. After a restore the database may
-// not know what was sent: that outcome has nowhere to go and is logged once, in the
-// log. What is refused otherwise is tried again, later.
+// TestLateOutcomeThatCantGoIn tests that a late outcome that can't be recorded delays no other.
+// After a restore the database may not have the instruction: its outcome is then only logged. An
+// outcome that is refused for another reason is tried again later.
 func TestLateOutcomeThatCantGoIn(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -283,7 +283,7 @@ func TestLateOutcomeThatCantGoIn(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fastProfile)
 			store := &forgetful{Store: w.store, instruction: "lost", err: err}
-			w.runWith(oneStream(), store, w.notifier())
+			w.runWith(oneLoop(), store, w.notifier())
 			lost := w.enqueue("lost")
 			w.seen.await(t, func() error { return wantOne(w.executions(lost)) })
 			w.seen.await(t, func() error { return wantOne(int(store.asked.Load())) })

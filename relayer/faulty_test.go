@@ -26,16 +26,16 @@ const (
 
 func (w way) String() string { return [...]string{"lost before", "lost after", "lost midway"}[w] }
 
-// faulty is a store whose calls get lost. A turn or a claim that may have
-// happened is a commit of unknown result; everything else is a broken link.
+// faulty is a store whose calls get lost. A turn or a claim that may have committed is a commit of
+// unknown result; every other loss is a broken connection.
 type faulty struct {
 	relayer.Store
 	mu   sync.Mutex
 	ways map[string]way
 	left map[string]int // calls to be lost; -1: all
 	lost map[string]int
-	// refusal is what the server says instead of nothing; a lock that was not to be
-	// had gets the ledger's word for it.
+	// refusal is the server's error in place of a loss; for a lock timeout it is the ledger's
+	// error.
 	refusal error
 }
 
@@ -61,7 +61,7 @@ func (f *faulty) count(call string) int {
 	return f.lost[call]
 }
 
-// refuse makes lost calls a refusal of the server's.
+// refuse turns lost calls into errors of the server.
 func (f *faulty) refuse(refusal *pgconn.PgError) {
 	f.refusal = refusal
 	if refusal.Code == "55P03" {
@@ -183,8 +183,8 @@ func (f *faulty) PauseRail(ctx context.Context, railType, reason string) (paused
 	return paused, err
 }
 
-// forgetful is a store that has lost one instruction, or does not take what is
-// said of it: the fast path finds no claim, the slow path fails.
+// forgetful is a store that has lost one instruction, or rejects its outcomes: the fast path finds
+// no claim, the slow path fails.
 type forgetful struct {
 	relayer.Store
 	instruction string
@@ -217,8 +217,8 @@ func (f *forgetful) RecordLate(ctx context.Context, outcome payment.Outcome) (pa
 	return "", f.err
 }
 
-// unsure loses the commits of so many turns that claim: before they happened, or
-// after those that claimed something.
+// unsure loses the commits of n turns that claim: before they happened, or after those that claimed
+// something.
 type unsure struct {
 	relayer.Store
 	committed bool
@@ -237,8 +237,7 @@ func (u *unsure) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult,
 	return result, err
 }
 
-// overtaken breaks the link of the first turns that claim, while the server is at work on
-// them.
+// overtaken breaks the connection of the first turns that claim, while the server executes them.
 type overtaken struct {
 	relayer.Store
 	left atomic.Int64

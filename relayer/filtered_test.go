@@ -6,8 +6,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestExecutedBehindAFilter: the bank executes a send, and what filters its answers says 403.
-// Whatever the bank says of the re-send, the payment is made once and never called failed.
+// TestExecutedBehindAFilter tests a bank that executes a send behind a filter that answers 403.
+// Whatever the bank answers to the re-send, the payment is made once and never reported as failed.
 func TestExecutedBehindAFilter(t *testing.T) {
 	t.Parallel()
 	forbidden := railsim.Fault{Kind: railsim.StatusAfter, Status: 403, Plain: true, Match: railsim.Match{Nth: 1},

@@ -38,25 +38,26 @@ type world struct {
 	ingest *pgx.Conn
 	seen   *witness
 	log    *slog.Logger
-	// asks is the path of inquiries, if it is not the one by the rail key.
+	// asks is the path of inquiries, if it is not the one by rail key.
 	asks string
-	// wrap, if set, stands between the relayer and its rail.
+	// wrap, if set, wraps the rail of the relayer.
 	wrap    func(rails.Rail) rails.Rail
 	others  map[string]rails.Rail // rails other than the bank
 	keys    sync.Map              // rail keys by outbox id
 	profile string
 }
 
-// covering is a rail that keeps one outcome a key.
+// covering is a rail that keeps one outcome per key.
 const covering = `"resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true, "id_after_refusal": "NEW"`
 
-// again is a rail that takes a key that it has refused.
+// again is a rail that accepts a key that it has refused.
 const again = `"resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME"`
 
-// fastProfile is a rail that de-duplicates by key and is asked nothing.
+// fastProfile is a rail that de-duplicates by key and has no inquiry.
 var fastProfile = profile(covering)
 
-// profile is a rail of short times; facts are those under test. Later fields win.
+// profile returns a profile with short timeouts and the facts under test. Later fields take
+// precedence.
 func profile(facts string) string {
 	return `{"acceptance": "FINAL", "id_after_refusal": "SAME", "codes": {"table": "iso20022"},
 		"retry": {"max_sends": 5, "base": "20ms", "cap": "100ms"},
@@ -108,7 +109,7 @@ func budget() outbox.TimeBudget {
 	}
 }
 
-// setBudget changes one, before any relayer runs.
+// setBudget changes the time budget, before any relayer runs.
 func (w *world) setBudget(change func(*outbox.TimeBudget)) {
 	w.t.Helper()
 	b := budget()
@@ -116,8 +117,8 @@ func (w *world) setBudget(change func(*outbox.TimeBudget)) {
 	w.cell.SetTimeBudget(b)
 }
 
-// oneStream is a relayer in which nothing can be done while a turn is stuck.
-func oneStream() relayer.Config {
+// oneLoop configures a relayer that can do nothing while a turn is stuck.
+func oneLoop() relayer.Config {
 	c := config()
 	c.Loops = 1
 	return c
@@ -159,7 +160,7 @@ func (w *world) runWith(config relayer.Config, store relayer.Store, notifier rel
 	return run
 }
 
-// running is a relayer at work.
+// running is a running relayer.
 type running struct {
 	*relayer.Relayer
 	cancel context.CancelFunc
@@ -167,7 +168,7 @@ type running struct {
 	err    error
 }
 
-// stop ends it in order and gives what Run returned.
+// stop stops it and returns the error of Run.
 func (r *running) stop() error {
 	r.cancel()
 	<-r.ended
@@ -214,7 +215,7 @@ func (w *world) do(sql string, args ...any) {
 	}
 }
 
-// text reads one text as the superuser.
+// text runs a query for one text as the superuser.
 func (w *world) text(sql string, args ...any) string {
 	w.t.Helper()
 	var text string
@@ -224,8 +225,8 @@ func (w *world) text(sql string, args ...any) string {
 	return text
 }
 
-// states are the states of an instruction's rows in order, with Railhead's own
-// word for why where there is one: "DISPATCHING RETRYABLE/NOT_SENT".
+// states returns the states of an instruction's rows in order, with Railhead's reason code if there
+// is one: "DISPATCHING RETRYABLE/NOT_SENT".
 func (w *world) states(id payment.ID) string {
 	w.t.Helper()
 	return w.text(`
@@ -244,7 +245,7 @@ func (w *world) awaitStates(id payment.ID, want string) {
 	})
 }
 
-// awaitText waits until a query gives this; it may give no row before.
+// awaitText waits until a query returns this text; it may return no row before.
 func (w *world) awaitText(want, sql string, args ...any) {
 	w.t.Helper()
 	w.seen.await(w.t, func() error {
@@ -260,8 +261,8 @@ func (w *world) awaitText(want, sql string, args ...any) {
 	})
 }
 
-// waiting tells the pending row: "SEND sends=1 asked=0" and the flags that are
-// set, or nothing.
+// waiting returns the pending row as "SEND sends=1 asked=0" and the flags that are set, or the
+// empty string.
 func (w *world) waiting(id payment.ID) string {
 	w.t.Helper()
 	return w.text(`
@@ -271,7 +272,7 @@ func (w *world) waiting(id payment.ID) string {
 			FROM railhead.payment_outbox_pending WHERE outbox_id = $1), '')`, [16]byte(id))
 }
 
-// letter tells the dead letter: "FAILED pending", or nothing.
+// letter returns the dead letter as "FAILED pending", or the empty string.
 func (w *world) letter(id payment.ID) string {
 	w.t.Helper()
 	return w.text(`SELECT coalesce((SELECT reason || ' ' || status FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(id))
@@ -291,7 +292,7 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// executions counts what the bank's ledger says of an instruction.
+// executions counts the executions of an instruction in the bank's ledger.
 func (w *world) executions(id payment.ID) int {
 	w.t.Helper()
 	records, err := w.bank.Executions()
@@ -318,7 +319,7 @@ func (w *world) railKey(id payment.ID) string {
 	return key
 }
 
-// sends counts the requests that the bank has had for an instruction.
+// sends counts the requests that the bank received for an instruction.
 func (w *world) sends(id payment.ID) int {
 	n, key := 0, w.railKey(id)
 	for _, request := range w.bank.Requests() {

@@ -18,7 +18,7 @@ func askable(more string) string {
 		"inquiry": {"intervals": ["50ms"], "max": 20, "not_found": "NOT_EXECUTED", "not_found_age": "700ms", "not_found_until": "1h"}` + more)
 }
 
-// TestUnknownIsAskedAbout: what is unknown is asked about before anything else.
+// TestUnknownIsAskedAbout tests that an unknown outcome is asked about before anything else.
 func TestUnknownIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -45,8 +45,8 @@ func TestUnknownIsAskedAbout(t *testing.T) {
 	}
 }
 
-// TestNotFoundCountsFromAnAge: what the rail has not indexed yet looks the same
-// as what it never got. Only an inquiry made late enough sends again.
+// TestNotFoundCountsFromAnAge tests that a payment which the rail has not indexed yet is
+// indistinguishable from one that it never got. Only an inquiry made late enough causes a re-send.
 func TestNotFoundCountsFromAnAge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, askable(""))
@@ -71,7 +71,7 @@ func TestNotFoundCountsFromAnAge(t *testing.T) {
 
 var foundNothing = regexp.MustCompile(`^DISPATCHING UNKNOWN (INQUIRING UNKNOWN )*INQUIRING RETRYABLE/NOT_FOUND DISPATCHING DISPATCHED$`)
 
-// TestResendHasTheSameBytes: the bank's log says what was sent, not ours.
+// TestResendHasTheSameBytes compares the bytes of the sends by the bank's log.
 func TestResendHasTheSameBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -88,8 +88,8 @@ func TestResendHasTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestUselessInquiries: what proves nothing changes nothing, up to the ceiling;
-// then a person is asked.
+// TestUselessInquiries tests that inquiries that prove nothing change nothing, up to the maximum;
+// then the payment is parked.
 func TestUselessInquiries(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []railsim.FaultKind{
@@ -109,7 +109,8 @@ func TestUselessInquiries(t *testing.T) {
 	}
 }
 
-// TestInquiryThatNeverLeft stays an inquiry: released, it must not become a send.
+// TestInquiryThatNeverLeft tests that an inquiry that was released stays an inquiry, and does not
+// become a send.
 func TestInquiryThatNeverLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, askable(`, "inquiry": {"intervals": ["1h"], "max": 20, "not_found": "INCONCLUSIVE"}`))
@@ -119,7 +120,7 @@ func TestInquiryThatNeverLeft(t *testing.T) {
 	id := w.enqueue("the one")
 	w.railKey(id)
 	w.do(`UPDATE railhead.payment_rails SET paused = false`)
-	// From its first record on the bank is gone for everybody.
+	// After its first record the bank is unavailable.
 	w.seen.await(t, func() error { return wantOne(w.executions(id)) })
 	if err := w.bank.Close(); err != nil {
 		t.Fatal(err)
@@ -134,7 +135,7 @@ func TestInquiryThatNeverLeft(t *testing.T) {
 		`SELECT concat_ws(' ', next_action, send_count, inquiry_count, outcome_unknown::text) FROM railhead.payment_outbox_pending`)
 }
 
-// TestTakenForNow: a provisional acceptance is asked about and never sent again.
+// TestTakenForNow tests that a provisional acceptance is asked about and never sent again.
 func TestTakenForNow(t *testing.T) {
 	t.Parallel()
 	settles := func(c *railsim.Config) { c.Mode, c.SettleDelay = railsim.Provisional, 150*time.Millisecond }
@@ -165,8 +166,8 @@ func TestTakenForNow(t *testing.T) {
 	}
 }
 
-// TestTakenOrExecutedByAnswer: one profile serves a bank that executes at once and one
-// that takes the payment for now.
+// TestTakenOrExecutedByAnswer tests one profile for a bank that executes at once and one that
+// accepts provisionally.
 func TestTakenOrExecutedByAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -188,8 +189,8 @@ func TestTakenOrExecutedByAnswer(t *testing.T) {
 	}
 }
 
-// TestAskedByTheBanksOwnReference: the reference of the answer that took the payment
-// for now is what the inquiry has to name, after a restart of the relayer too.
+// TestAskedByTheBanksOwnReference tests that an inquiry names the reference of the provisional
+// acceptance, also after a restart of the relayer.
 func TestAskedByTheBanksOwnReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, askable(`, "acceptance": "PROVISIONAL"`),
@@ -213,8 +214,8 @@ func TestAskedByTheBanksOwnReference(t *testing.T) {
 	w.nothingLeft()
 }
 
-// TestSeenBeforeAndNotFound: a bank says "duplicate" of the re-send of an executed
-// payment, while its index does not know it yet. Its "no such payment" is not believed.
+// TestSeenBeforeAndNotFound tests a bank that answers "duplicate" to the re-send of an executed
+// payment while its index does not have the payment yet. Its "no such payment" proves nothing.
 func TestSeenBeforeAndNotFound(t *testing.T) {
 	t.Parallel()
 	for _, replay := range railsim.Replays() {
@@ -245,7 +246,7 @@ func TestSeenBeforeAndNotFound(t *testing.T) {
 var knewTheKey = regexp.MustCompile(`^DISPATCHING UNKNOWN (INQUIRING UNKNOWN )*INQUIRING RETRYABLE/NOT_FOUND ` +
 	`DISPATCHING UNKNOWN/SEEN_BEFORE (INQUIRING UNKNOWN )+INQUIRING UNKNOWN/INQUIRIES_EXHAUSTED PARKED/INQUIRIES_EXHAUSTED$`)
 
-// told is a rail that notes by which version it is asked about what was sent.
+// told is a rail that records the render version in inquiries.
 type told struct {
 	rails.Rail
 	by chan string
@@ -256,9 +257,8 @@ func (r told) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	return r.Rail.(rails.Inquirer).Inquire(ctx, q)
 }
 
-// TestInquiryNamesTheRendering: where the rail's address has changed since the send,
-// "no such payment" from the new one proves nothing, so the adapter has to know by
-// what the payment was sent.
+// TestInquiryNamesTheRendering tests that an inquiry contains the render version of the sends. If
+// the rail's address has changed since, "no such payment" from the new one proves nothing.
 func TestInquiryNamesTheRendering(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, askable(`, "inquiry": {"intervals": ["10ms"], "max": 2, "not_found": "INCONCLUSIVE"}`))

@@ -7,8 +7,8 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// TestWentBackStays: a lane that knew a profile which the database has forgotten remembers that, also where
-// the suspension is forgotten next: that none is open is no acceptance.
+// TestWentBackStays tests that a lane whose profile the database has forgotten remembers that, also
+// if the suspension is forgotten next: a suspension that is gone is not an accepted one.
 func TestWentBackStays(t *testing.T) {
 	t.Parallel()
 	one := &lane{profile: rails.Profile{Version: 2}, read: []byte("2")}

@@ -6,8 +6,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestLanesAreSaid: a heartbeat says which rails a relayer serves, and that a breaker
-// is open, and until when; and that it is suspended, and why.
+// TestLanesAreSaid tests that a heartbeat contains the rails that a relayer serves, until when a
+// breaker is open, and why a lane is suspended.
 func TestLanesAreSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "breaker": {"failure_ratio": 0.5, "minimum_requests": 1, "window": "10s", "open_for": "1h", "half_open_max": 1}`))

@@ -11,13 +11,15 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// putBack forgets the claims and lets what was sent wait as it did, as a storage snapshot of the same timeline does.
+// putBack deletes the claims and returns what was sent to pending, as a storage snapshot of the
+// same timeline does.
 const putBack = `INSERT INTO railhead.payment_outbox_pending (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, created_at, headers)
 	SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, enqueued_at, headers
 	FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`
 
-// TestMemoryOfLongAgo: every service was stopped; a snapshot from before the last sends was put back; the services are
-// started again, with their folders, longer than a day after the memory was made (the log has grown past it meanwhile).
+// TestMemoryOfLongAgo stops every service, restores a snapshot from before the last sends, and
+// starts the services again, with their folders, more than a day after the memory was made (the log
+// has grown past it meanwhile).
 func TestMemoryOfLongAgo(t *testing.T) {
 	t.Parallel()
 	for what, age := range map[string]time.Duration{"23 hours": 23 * time.Hour, "25 hours": 25 * time.Hour} {

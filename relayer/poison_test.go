@@ -76,7 +76,7 @@ func TestPutBackIsQuarantine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
 	id := w.enqueue("paid")
-	w.run(oneStream())
+	w.run(oneLoop())
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 	w.do(`INSERT INTO railhead.payment_outbox_pending
 			(outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count, send_count)
@@ -95,7 +95,7 @@ func TestPutBackIsQuarantine(t *testing.T) {
 func TestPutBackAsNew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
-	first := w.run(oneStream())
+	first := w.run(oneLoop())
 	for n := range 3 {
 		w.awaitStates(w.enqueue(fmt.Sprintf("paid-%d", n)), "DISPATCHING DISPATCHED")
 	}
@@ -107,7 +107,7 @@ func TestPutBackAsNew(t *testing.T) {
 		SELECT a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, a.payload
 		FROM railhead.payment_outbox_attempts a WHERE a.attempt_no = 1`)
 	last := w.enqueue("neighbour")
-	w.run(oneStream())
+	w.run(oneLoop())
 	w.awaitStates(last, "DISPATCHING DISPATCHED")
 	w.awaitText("3", `SELECT count(*)::text FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE' AND error_code = 'PUT_BACK'`)
 	same(t, "rows of all", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 8)
@@ -122,7 +122,7 @@ func TestManyPutBack(t *testing.T) {
 	for n := range paid {
 		w.enqueue(fmt.Sprintf("paid-%d", n))
 	}
-	first := w.run(oneStream())
+	first := w.run(oneLoop())
 	w.awaitText(strconv.Itoa(paid),
 		`SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
 	if err := first.stop(); err != nil {
@@ -134,7 +134,7 @@ func TestManyPutBack(t *testing.T) {
 		FROM railhead.payment_outbox_attempts a WHERE a.attempt_no = 1`)
 	last := w.enqueue("neighbour")
 	begun := time.Now()
-	w.run(oneStream())
+	w.run(oneLoop())
 	w.awaitStates(last, "DISPATCHING DISPATCHED")
 	if took := time.Since(begun); took > 8*time.Second {
 		t.Errorf("the neighbour waited %s", took)
@@ -152,7 +152,7 @@ func TestPoisonDoesNotSlowALane(t *testing.T) {
 	for n := range 60 {
 		w.enqueue(fmt.Sprintf("instruction-%d", n), `priority => 0`)
 	}
-	w.run(oneStream())
+	w.run(oneLoop())
 	w.awaitText("60", `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
 	if claims := w.cell.Int(`SELECT count(DISTINCT claimed_at) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`); claims > 12 {
 		t.Errorf("%d claim statements for 60 rows", claims)
@@ -204,7 +204,7 @@ func TestPoisonNextToALock(t *testing.T) {
 		[16]byte(good)); err != nil {
 		t.Fatal(err)
 	}
-	w.run(oneStream())
+	w.run(oneLoop())
 	w.awaitTurns(3)
 	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -241,7 +241,7 @@ func TestOutcomeThatIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
 	w.refuse(`railhead.name_in_a_test(outbox_id) <> 'refused' OR state <> 'DISPATCHED'`)
-	r := w.run(oneStream())
+	r := w.run(oneLoop())
 	refused := w.enqueue("refused")
 	w.seen.await(t, func() error { return wantOne(w.executions(refused)) })
 	for n := range 10 {
@@ -275,7 +275,7 @@ func TestIdleTransactionElsewhere(t *testing.T) {
 			slow := newHesitant()
 			w.wrap = slow.around
 			w.faults(railsim.Fault{Kind: railsim.Refuse, Code: "AC04", Limit: 1})
-			r := w.run(oneStream())
+			r := w.run(oneLoop())
 			held := w.enqueue("held")
 			<-slow.arrived
 			idle := w.cell.Conn(t, "")

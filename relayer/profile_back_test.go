@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// profilesWentBack deletes the profile in force, as a restore does, and then executes SQL.
+// profilesWentBack deletes the profile in force, as a restore does, and then executes the SQL text.
 func (w *world) profilesWentBack(version int, then string) {
 	w.t.Helper()
 	w.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER payment_rail_profiles_append_only`)

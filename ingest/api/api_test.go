@@ -208,7 +208,7 @@ func TestEnqueue(t *testing.T) {
 	}
 }
 
-// TestCommitWord: each 5xx to an enqueue says whether anything may be stored.
+// TestCommitWord tests that each 5xx to an enqueue contains whether anything may be stored.
 func TestCommitWord(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
@@ -251,7 +251,8 @@ func TestCommitWord(t *testing.T) {
 	d.want("it is back", d.post(valid, "k"), 201)
 }
 
-// TestNothingIsEchoed: no value of a body is in an answer that refuses it, nor in the log.
+// TestNothingIsEchoed tests that neither the answer that refuses a body nor the log contains a
+// value of the body.
 func TestNothingIsEchoed(t *testing.T) {
 	t.Parallel()
 	const marker = "DE02120300000000202051"
@@ -501,7 +502,7 @@ func served(t *testing.T, d *fakeDoor) (addr string, stop func() error) {
 	return listener.Addr().String(), stop
 }
 
-// TestSlowClientsAreCut: a connection on which nothing comes does not stay.
+// TestSlowClientsAreCut tests that a silent connection is closed.
 func TestSlowClientsAreCut(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{IdleMax: 200 * time.Millisecond, ConnectionsMax: 2})
@@ -528,7 +529,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 	}
 }
 
-// TestDrain: what is under way when the process is stopped gets its answer.
+// TestDrain tests that requests under way at a stop get their answer.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
@@ -557,7 +558,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestOpenAPI: the document that is committed is the one that the API gives.
+// TestOpenAPI compares the committed document with that of the API.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
@@ -591,7 +592,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestBrokenBatches: callers that leave in the middle of a batch keep no place of one.
+// TestBrokenBatches tests that a caller that disconnects in the middle of a batch keeps no place of
+// one.
 func TestBrokenBatches(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{BatchesMax: 1})
@@ -622,8 +624,8 @@ func TestBrokenBatches(t *testing.T) {
 	}
 }
 
-// TestPlacesOfBatches: no token holds the places of others, nor one that is not for enqueuing any,
-// and none for as long as it likes.
+// TestPlacesOfBatches tests that no token occupies the places of others, that a token without the
+// right to enqueue occupies none, and that none occupies one without a time limit.
 func TestPlacesOfBatches(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{IdleMax: 300 * time.Millisecond, BatchTimeMax: 3 * time.Second})

@@ -172,7 +172,7 @@ func TestEventStream(t *testing.T) {
 	cursor := l.wants(second)
 	third := d.fake.happens("p1", payment.EventConflict)
 	l.wants(third)
-	// One that comes back is told what came after the last event that it had.
+	// A caller that reconnects gets the events after its last one.
 	again := d.listen(d.serve.URL+"/v1/events", "Last-Event-ID", cursor)
 	again.wants(third)
 	// One from a moment on, of some types.
@@ -204,7 +204,7 @@ func TestEventStream(t *testing.T) {
 	d.fake.mu.Unlock()
 	fifth := d.fake.happens("p1", payment.EventDispatched)
 	l.wants(fifth)
-	// A token that is revoked hears no more, and is told why.
+	// The stream of a revoked token ends, with the reason.
 	d.fake.mu.Lock()
 	d.fake.token.InForce = false
 	d.fake.mu.Unlock()
@@ -221,7 +221,8 @@ func TestEventStream(t *testing.T) {
 	}
 }
 
-// TestStreamsOfMany: all who are at the end of the feed are told by one look, and each but what it may hear.
+// TestStreamsOfMany tests that one read serves all streams at the end of the feed, and that each
+// gets only what it may read.
 func TestStreamsOfMany(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{StreamsMax: 120})
@@ -274,8 +275,8 @@ func TestStreamsOfMany(t *testing.T) {
 	}
 }
 
-// TestStreamAfterAFailover: what a failover has forgotten gives its numbers to others, which are
-// told to streams that stayed open, also to one that had come further than the new server has.
+// TestStreamAfterAFailover tests that events which reuse the numbers of forgotten ones are sent to
+// streams that stayed open, also to one that had read further than the new server has.
 func TestStreamAfterAFailover(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
@@ -321,8 +322,8 @@ func TestStreamAfterAFailover(t *testing.T) {
 	}
 }
 
-// TestStreamOfAQuietReader: one that was told nothing yet, or for long, resumes where it was all
-// the same, and not from now on.
+// TestStreamOfAQuietReader tests that a reader without events, or without recent ones, resumes
+// where it was and not from now on.
 func TestStreamOfAQuietReader(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{StreamBeat: 200 * time.Millisecond})
@@ -346,7 +347,7 @@ func TestStreamOfAQuietReader(t *testing.T) {
 	missed := d.fake.happens("p1", payment.EventDispatched)
 	d.listen(d.serve.URL+"/v1/events", "Last-Event-ID", first).wants(missed)
 	l.wants(missed)
-	// Others' events bring it on.
+	// Events of others advance its place.
 	d.fake.happens("p2", payment.EventFailed)
 	last := cursor(l)
 	for place, _ := outbox.ParsePlace(last); place.Xact < 3; place, _ = outbox.ParsePlace(last) {
@@ -354,7 +355,8 @@ func TestStreamOfAQuietReader(t *testing.T) {
 	}
 }
 
-// TestSlowStream: one that is not read is ended, and holds up no other; where it was it goes on.
+// TestSlowStream tests that a stream that is not read is ended, delays no other, and can be
+// resumed.
 func TestSlowStream(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{IdleMax: 500 * time.Millisecond, StreamsMax: 4})
@@ -410,8 +412,8 @@ func TestSlowStream(t *testing.T) {
 	t.Error("it was told nothing")
 }
 
-// TestStreamOutlivesARequest: the bounds of a request are not those of a stream, which ends when
-// the process is stopped.
+// TestStreamOutlivesARequest tests that the bounds of a request do not apply to a stream, which
+// ends when the process stops.
 func TestStreamOutlivesARequest(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{IdleMax: 200 * time.Millisecond, WaitMax: 100 * time.Millisecond,
@@ -499,7 +501,7 @@ func TestEventTokens(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, got.status, status)
 		}
 	}
-	// It is for nothing else, and no other token stands in an address.
+	// The token is for nothing else, and no other token is accepted in an address.
 	d.want("another operation", d.call("GET", "/v1/instructions?participant_id=p1", "", "Authorization", "Bearer "+token),
 		401)
 	d.want("a token by a token", d.call("POST", "/v1/events/tokens", `{"expires_in": 60}`, "Authorization",
@@ -555,7 +557,7 @@ func TestEventTokens(t *testing.T) {
 	if _, got := read(d, token, ""); got.status != 401 {
 		t.Errorf("after the other was revoked: %d", got.status)
 	}
-	// What is read by it takes nothing of the quota for payments, and has one of its own.
+	// Reads by it do not count against the quota for payments, and have their own.
 	bounded := newDoor(t, api.Config{EventKeys: [][]byte{first}})
 	bounded.fake.token.RequestsPerMinute = 12 // two at once
 	token = bounded.call("POST", "/v1/events/tokens", `{"expires_in": 60}`).field("token")

@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// aToken is the token that a fakeStore knows.
+// aToken is the token of a fakeStore.
 const aToken = "rht_a-token-of-the-tests"
 
 // fakeStore is a ledger in memory, whose calls fail as a test says.
@@ -192,7 +192,7 @@ func (f *fakeStore) NoteUses(_ context.Context, tokens [][32]byte, uses, refused
 	return nil
 }
 
-// happens adds to the feed.
+// happens adds an event to the feed.
 func (f *fakeStore) happens(participant string, what payment.EventType) payment.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +205,7 @@ func (f *fakeStore) happens(participant string, what payment.EventType) payment.
 	return e
 }
 
-// refusal says why a subscription is not served.
+// refusal returns why a subscription is not served.
 func (f *fakeStore) refusal(who outbox.Subscription) error {
 	switch {
 	case who.Token != outbox.TokenDigest(aToken) || !f.token.InForce:

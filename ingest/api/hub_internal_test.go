@@ -13,14 +13,14 @@ func placeAt(xact uint64) outbox.Place {
 	return outbox.Place{System: 1, Xact: xact, OutboxID: payment.ID{1}, AttemptNo: 1, AttemptID: payment.ID{byte(xact)}}
 }
 
-// hubOf is a hub of which no look is made by itself.
+// hubOf returns a hub that makes no reads by itself.
 func hubOf() *hub {
 	h := newHub(&API{config: Config{StreamBeat: time.Hour}})
 	h.running = true
 	return h
 }
 
-// hears is what a stream was told since, by transaction, and whether it is told more.
+// hears returns the messages of a subscriber, by transaction, and whether more may come.
 func hears(e *subscriber) (told []uint64, more bool) {
 	for {
 		select {
@@ -43,8 +43,8 @@ func heardAt(end uint64, xacts ...uint64) outbox.Heard {
 	return heard
 }
 
-// TestHubTellsWhatIsNew: a stream that has read further than the hub by itself is told what comes
-// behind that alone, and one that has not come so far reads on by itself.
+// TestHubTellsWhatIsNew tests that a stream that has read further than the hub gets only later
+// events, and that one that is behind reads by itself.
 func TestHubTellsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	h := hubOf()
@@ -69,8 +69,8 @@ func TestHubTellsWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestHubOverAFailover: those who are told, and one that has read in rows that may be forgotten and
-// joins afterwards, read back by themselves.
+// TestHubOverAFailover tests that subscribers, and a stream that has read rows that may be
+// forgotten and joins afterwards, go back by themselves.
 func TestHubOverAFailover(t *testing.T) {
 	t.Parallel()
 	h := hubOf()

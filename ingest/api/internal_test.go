@@ -41,7 +41,7 @@ func TestProblemsHavePages(t *testing.T) {
 	}
 }
 
-// slowTokens is a store that knows every token, and takes its time to say so.
+// slowTokens is a store that has every token, and answers slowly.
 type slowTokens struct {
 	Store
 	asked atomic.Int32
@@ -53,8 +53,8 @@ func (s *slowTokens) Token(context.Context, [32]byte) (outbox.Token, error) {
 	return outbox.Token{InForce: true}, nil
 }
 
-// TestTokenIsLookedUpOnce: of many calls that come at once with a token that is not known yet, no more ask the
-// database than may at once.
+// TestTokenIsLookedUpOnce tests that, of many concurrent calls with a token that is not cached, no
+// more than the bound query the database.
 func TestTokenIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -35,8 +35,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestOverTheLedger goes the whole way: a token, an enqueue that waits, its outcome by a
-// worker, and the borders between two participants.
+// TestOverTheLedger tests the whole path: a token, an enqueue that waits, its outcome by a worker,
+// and the separation of two participants.
 func TestOverTheLedger(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -138,8 +138,8 @@ func claimed(t *testing.T, exec *executor.Executor) payment.Claim {
 	return payment.Claim{}
 }
 
-// TestCertificates: a token that is bound to a client certificate works with its key
-// alone, and the API's own certificate is read again when it changes.
+// TestCertificates tests that a token bound to a client certificate works only with its key, and
+// that the API's own certificate is read again when it changes.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -234,7 +234,7 @@ func newCertificate(t *testing.T, serial int64) ([]byte, *ecdsa.PrivateKey) {
 	return der, key
 }
 
-// TestConnectionsAreBounded: more callers than that wait, and are served in turn.
+// TestConnectionsAreBounded tests that callers beyond the bound wait, and are served in turn.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{ConnectionsMax: 2})

@@ -15,7 +15,7 @@ import (
 	railcallback "github.com/railhead-pay/railhead/rails/callback"
 )
 
-// idle is a ledger to which no callback comes, on a database that a test takes away.
+// idle is a ledger without callbacks, on a database that a test makes unavailable.
 type idle struct{ *servicetest.Database }
 
 func (i idle) ByRailKey(ctx context.Context, _ payment.ID) (payment.ID, error) {

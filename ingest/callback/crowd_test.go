@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// slowStore has a few connections, on which a recording takes long, as on a server that is busy.
+// slowStore has few connections, on which a recording takes long, as on a busy server.
 type slowStore struct {
 	conns chan struct{}
 	takes time.Duration
@@ -37,9 +37,9 @@ func (s slowStore) RecordLate(ctx context.Context, _ payment.Outcome) (payment.V
 	}
 }
 
-// TestCrowd: more callbacks come at once than are recorded concurrently. One that waited for its turn
-// has the whole timeout for its recording: if it were cut off, its connection would go with it, the next one
-// would begin on a new one, which takes longer, and none would ever be recorded.
+// TestCrowd tests more callbacks at once than are recorded concurrently. One that waited for its
+// turn has the whole timeout for its recording: if it were cut off, its connection would be lost,
+// the next one would start on a new one, which takes longer, and none would ever be recorded.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -56,7 +56,7 @@ func TestCrowd(t *testing.T) {
 	all.Wait()
 }
 
-// TestCrowdTooLarge: what does not get its turn within the timeout is asked for again.
+// TestCrowdTooLarge tests that a callback without a turn within the timeout is asked for again.
 func TestCrowdTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,7 +23,7 @@ func sign(t testing.TB, secret, event, stamp, body string) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// TestRefusals: what is not signed, not readable or not ours changes nothing.
+// TestRefusals tests that a callback that is unsigned, unreadable or not ours changes nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +76,8 @@ func TestRefusals(t *testing.T) {
 	w.tells("after the true one", id, "DISPATCHING DISPATCHED(1)")
 }
 
-// TestSentAgain: the same event is known by its id, equal evidence by its content.
+// TestSentAgain tests that the same event is recognized by its id, and equal evidence by its
+// content.
 func TestSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,8 +95,8 @@ func TestSentAgain(t *testing.T) {
 	w.hears(callback.NotOurs)
 }
 
-// TestOneEventIDTwoReports: a rail that numbers its events by payment says under one
-// id that it refused, and then that it executed. The second is evidence too.
+// TestOneEventIDTwoReports tests a rail that numbers its events by payment and reports under one id
+// that it refused, and then that it executed. The second report is evidence too.
 func TestOneEventIDTwoReports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,8 +115,8 @@ func TestOneEventIDTwoReports(t *testing.T) {
 	w.tells("the other payment", other, "DISPATCHING DISPATCHED(1)")
 }
 
-// TestRetired: a callback about a payment that has left the archive with its month
-// has an answer that ends its repetition.
+// TestRetired tests that a callback about a payment that has left the archive with its month gets
+// an answer that ends its repetition.
 func TestRetired(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -132,8 +133,8 @@ func TestRetired(t *testing.T) {
 	w.tells("after it", id, "")
 }
 
-// TestAtEveryPlace: a callback ends an open claim, what the rail took for now,
-// and what had been parked; each by EXECUTED and by REFUSED.
+// TestAtEveryPlace tests that a callback ends an open claim, a provisional acceptance, and a parked
+// payment; each by EXECUTED and by REFUSED.
 func TestAtEveryPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -173,7 +174,7 @@ func TestAtEveryPlace(t *testing.T) {
 	}
 }
 
-// TestFaultyCallbacks lets the bank call back as banks do when things go wrong.
+// TestFaultyCallbacks uses the callback faults of the simulated bank.
 func TestFaultyCallbacks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -209,8 +210,8 @@ func TestFaultyCallbacks(t *testing.T) {
 	}
 }
 
-// TestDatabaseAway: nothing is taken that is not durable, and the bank sends it
-// again until it is.
+// TestDatabaseAway tests that no callback is accepted that is not durable, and that the bank
+// repeats it until it is.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -233,7 +234,7 @@ func TestDatabaseAway(t *testing.T) {
 	w.tells("after the bank sent it again", id, "DISPATCHING DISPATCHED(1)")
 }
 
-// TestConflictingSends: two banks' words about one payment, by hand.
+// TestConflictingSends tests two contradicting reports of one payment.
 func TestConflictingSends(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -259,7 +260,7 @@ func TestConflictingSends(t *testing.T) {
 	}
 }
 
-// TestNew refuses what can't work.
+// TestNew tests that invalid arguments are refused.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -277,8 +278,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestUnknownPaymentBeforeALook: nor is it answered as unknown on a server that was started and that no
-// relayer has compared, whatever this endpoint has found when it looked last.
+// TestUnknownPaymentBeforeALook tests that an unknown payment is not answered as unknown on a
+// restarted server that no relayer has compared, whatever this endpoint found in its last check.
 func TestUnknownPaymentBeforeALook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -295,8 +296,8 @@ func TestUnknownPaymentBeforeALook(t *testing.T) {
 	w.hears(callback.NotOurs)
 }
 
-// TestUnknownPaymentWhileSuspended: a payment that the database may have forgotten is
-// asked for again; one that was never ours is not.
+// TestUnknownPaymentWhileSuspended tests that a payment that the database may have forgotten is
+// asked for again, and that one that was never ours is not.
 func TestUnknownPaymentWhileSuspended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -313,7 +314,7 @@ func TestUnknownPaymentWhileSuspended(t *testing.T) {
 		}
 		w.hears(c.heard)
 	}
-	// What is known is recorded all the same.
+	// A known payment is recorded nevertheless.
 	id := w.enqueue()
 	w.claim(id)
 	w.suspended.Store(true)

@@ -17,7 +17,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// book is a store in memory: a feed, a place, and what waits, by the rules of the database's functions.
+// book is a store in memory: a feed, a place, and waiting events, by the rules of the database's
+// functions.
 type book struct {
 	mu      sync.Mutex
 	feed    []payment.Event
@@ -275,7 +276,7 @@ func newCourier(b *book, s *sink, worker string) (*courier, *watched) {
 	}, watch
 }
 
-// running runs a courier in a bubble until the test has said what it wants.
+// running runs a courier in a bubble until the test ends.
 func running(t *testing.T, b *book, s *sink, do func(*watched)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -290,9 +291,9 @@ func running(t *testing.T, b *book, s *sink, do func(*watched)) {
 	})
 }
 
-// TestNothingIsMissedOrOvertaken: whatever an endpoint refuses, loses or delays, and however often
-// the worker is replaced or the database away, each event comes in the end, those of an instruction
-// in order, and while it is down nothing piles up.
+// TestNothingIsMissedOrOvertaken tests that, whatever an endpoint refuses, loses or delays, and
+// however often the worker is replaced or the database is unavailable, each event arrives in the
+// end, those of an instruction in order, and that events do not pile up while the endpoint is down.
 func TestNothingIsMissedOrOvertaken(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -375,8 +376,9 @@ func TestNothingIsMissedOrOvertaken(t *testing.T) {
 	})
 }
 
-// TestDownEndpointPilesUpNothing: an endpoint that takes nothing for three days has a handful of
-// events waiting, is tried every five minutes, and gets all of them in order when it is back.
+// TestDownEndpointPilesUpNothing tests an endpoint that accepts nothing for three days: it has a
+// handful of waiting events, is tried every five minutes, and gets all events in order when it is
+// back.
 func TestDownEndpointPilesUpNothing(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -409,8 +411,8 @@ func TestDownEndpointPilesUpNothing(t *testing.T) {
 	})
 }
 
-// TestOneBadEventStopsNoOther: an event that is never taken is tried by the ladder and given up,
-// what is behind it of its instruction waits, and others pass.
+// TestOneBadEventStopsNoOther tests that an event that is never accepted is tried by the ladder and
+// given up, that the events after it of its instruction wait, and that others pass.
 func TestOneBadEventStopsNoOther(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -443,8 +445,9 @@ func TestOneBadEventStopsNoOther(t *testing.T) {
 	})
 }
 
-// TestBadEventsStarveNoOther: a dozen instructions whose events are never taken leave an endpoint
-// as it is, also after an outage, and what was asked for again comes once and is tried once.
+// TestBadEventsStarveNoOther tests that a dozen instructions whose events are never accepted do not
+// affect an endpoint, also after an outage, and that events asked for again come once and are tried
+// once.
 func TestBadEventsStarveNoOther(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -509,7 +512,8 @@ func TestBadEventsStarveNoOther(t *testing.T) {
 	})
 }
 
-// TestPlaceThatWasLost: a failover that has forgotten the last note has an event come again, once.
+// TestPlaceThatWasLost tests that a failover that has forgotten the last note repeats an event,
+// once.
 func TestPlaceThatWasLost(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{slow: 10 * time.Millisecond}
@@ -526,8 +530,8 @@ func TestPlaceThatWasLost(t *testing.T) {
 	})
 }
 
-// TestDownWithNothingNew: while nothing is new but what is behind what waits for hours, an endpoint
-// that is down is tried by what is due, and told when it is back.
+// TestDownWithNothingNew tests an endpoint that is down while the only new events are behind events
+// that wait for hours: it is tried with what is due, and served when it is back.
 func TestDownWithNothingNew(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{slow: 10 * time.Millisecond}
@@ -565,8 +569,8 @@ func TestDownWithNothingNew(t *testing.T) {
 	})
 }
 
-// TestRefusedIsNotDown: an endpoint that refuses hundreds of events by answers that are about them
-// takes all others meanwhile.
+// TestRefusedIsNotDown tests that an endpoint that refuses hundreds of single events accepts all
+// others meanwhile.
 func TestRefusedIsNotDown(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -590,8 +594,8 @@ func TestRefusedIsNotDown(t *testing.T) {
 	})
 }
 
-// TestLeaseIsKept: while deliveries take longer than a lease another process delivers nothing, and
-// it takes over when the first one is gone.
+// TestLeaseIsKept tests that another process delivers nothing while deliveries take longer than a
+// lease, and takes over when the first one is gone.
 func TestLeaseIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -624,7 +628,8 @@ func TestLeaseIsKept(t *testing.T) {
 	})
 }
 
-// TestRoundsAreBounded: what was taken is noted before long, however much is due to a slow endpoint.
+// TestRoundsAreBounded tests that accepted events are recorded soon, however much is due to a slow
+// endpoint.
 func TestRoundsAreBounded(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{slow: 5 * time.Second}
@@ -639,7 +644,8 @@ func TestRoundsAreBounded(t *testing.T) {
 	})
 }
 
-// TestGoneEndpointIsPaused: after 410 nothing is sent, and what was not taken is not behind its place.
+// TestGoneEndpointIsPaused tests that nothing is sent after 410, and that events that were not
+// accepted stay after its place.
 func TestGoneEndpointIsPaused(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{slow: time.Second, say: func(payment.Event) answer { return answer{gone: true, status: "HTTP_410", code: 410} }}
@@ -652,7 +658,7 @@ func TestGoneEndpointIsPaused(t *testing.T) {
 	})
 }
 
-// TestEndpointAsksForAWait: Retry-After holds for the endpoint.
+// TestEndpointAsksForAWait tests that Retry-After applies to the endpoint.
 func TestEndpointAsksForAWait(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{}
@@ -675,7 +681,7 @@ func TestEndpointAsksForAWait(t *testing.T) {
 	})
 }
 
-// TestDeliveriesUnderWayMayFinish: at the end what was sent is noted.
+// TestDeliveriesUnderWayMayFinish tests that deliveries at the end are recorded.
 func TestDeliveriesUnderWayMayFinish(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), &sink{slow: 5 * time.Second}

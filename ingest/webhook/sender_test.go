@@ -71,7 +71,8 @@ var told = payment.Event{
 	RailReference: "RS1",
 }
 
-// TestDeliveryIsSigned checks each signature as Standard Webhooks has it, with code of its own.
+// TestDeliveryIsSigned checks each signature by the definition of Standard Webhooks, with code of
+// its own.
 func TestDeliveryIsSigned(t *testing.T) {
 	t.Parallel()
 	getenv, public := secretsOf(t)
@@ -121,7 +122,8 @@ func docsBlock(t *testing.T, page, begins string) string {
 	return begins + block + "\n"
 }
 
-// TestDocsVerify runs what docs/ingest.md shows to callers on a delivery, and on one that was changed.
+// TestDocsVerify runs the verification of docs/ingest.md on a delivery, and on one that was
+// changed.
 func TestDocsVerify(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -161,7 +163,8 @@ func TestDocsFile(t *testing.T) {
 	}
 }
 
-// TestAnswers: what is no 2xx is not taken, nothing follows a redirect, and no answer is waited for longer than the timeout.
+// TestAnswers tests that an answer other than 2xx is not an acceptance, that no redirect is
+// followed, and that no answer is awaited longer than the timeout.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	getenv, _ := secretsOf(t)
@@ -226,7 +229,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAddresses: nothing leads into a private network that may not, whatever name stands for it.
+// TestAddresses tests that no connection leads into a private network without permission, whatever
+// name resolves to it.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
@@ -255,7 +259,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsBounded: an endpoint can't ask to be left alone without a bound.
+// TestRetryAfterIsBounded tests that an endpoint can't ask for a delay without a bound.
 func TestRetryAfterIsBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
@@ -269,7 +273,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-// TestFileFaults: each is named with its line, and no address is quoted.
+// TestFileFaults tests that each fault is named with its line, and that no address is quoted.
 func TestFileFaults(t *testing.T) {
 	t.Parallel()
 	_, err := Parse([]byte(`
@@ -318,7 +322,8 @@ endpoints:
 	}
 }
 
-// TestSecretFaults: a secret that is missing, short or no base64 is refused at the start, and not shown.
+// TestSecretFaults tests that a missing, short or invalid secret is refused at the start, and not
+// shown.
 func TestSecretFaults(t *testing.T) {
 	t.Parallel()
 	file, err := Parse([]byte(strings.Replace(twoSecrets, "ADDRESS", "https://shop.example/", 1)))
@@ -348,7 +353,7 @@ func TestSecretFaults(t *testing.T) {
 	}
 }
 
-// TestOfAnEndpoint sends one event of no payment.
+// TestOfAnEndpoint sends one event that is not about a payment.
 func TestOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	getenv, _ := secretsOf(t)

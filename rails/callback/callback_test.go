@@ -133,7 +133,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestSignatureVector is the one that the libraries of the scheme share.
+// TestSignatureVector uses the vector that the libraries of the scheme share.
 func TestSignatureVector(t *testing.T) {
 	t.Parallel()
 	got := mac(t, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", `msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{"test": 2432232314}`)
@@ -149,14 +149,14 @@ func TestEvents(t *testing.T) {
 		body("SETTLED"): {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "0"},
 		bodyWith("REJECTED", "AC04"): {ID: "evt_1", RailKey: id, Result: payment.ResultRefused, Reference: "RS1",
 			Code: "AC04"},
-		// Words that are not listed are no news.
+		// Words that are not listed prove nothing final.
 		body("PENDING"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
 		body("settled"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
 		body("ACSC"):    {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
 		`{"data": {` + key + `, "status": "SETTLED"}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
 		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted,
 			Reference: "7"},
-		// What is not plain proves nothing and is left out.
+		// A value that is not plain proves nothing and is left out.
 		`{"data": {` + key + `, "status": "SETTLED", "id": "a\u0000b", "code": "x\u0007y"}}`: {ID: "evt_1", RailKey: id,
 			Result: payment.ResultExecuted},
 		`{"data": {"status": "SETTLED"}}`:                           nil,
@@ -178,8 +178,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestNews: what a word and a code prove together. Only executed and refused are
-// news; a word that promised one of them and proves nothing says why.
+// TestNews tests what a word and a code prove together. Only executed and refused are final; a word
+// with one of these meanings that proves nothing comes with the reason.
 func TestNews(t *testing.T) {
 	t.Parallel()
 	c := config()
@@ -253,8 +253,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzRead feeds the reader what any sender could send. Nothing is taken without
-// a signature, and what is signed is read or refused, never half of each.
+// FuzzRead reads arbitrary input. Nothing is accepted without a signature, and what is signed is
+// read or refused as a whole.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{body("SETTLED"), body("REJECTED"), body("?"), `{"data":{"key":1,"status":[]}}`, `{`,
 		"\xff", strings.Repeat("[", 100)} {

@@ -73,8 +73,8 @@ func TestEveryClassInEveryContext(t *testing.T) {
 	}
 }
 
-// TestClassesByAnswer: where each answer says what it means, "executed" and "taken" are
-// told apart, and nothing else is read otherwise than on a rail that takes for now.
+// TestClassesByAnswer tests acceptance BY_ANSWER: "executed" and "accepted" are distinguished, and
+// nothing else differs from a provisional rail.
 func TestClassesByAnswer(t *testing.T) {
 	for _, class := range Classes() {
 		for _, sendNo := range []int{1, 2, 0} {
@@ -89,8 +89,8 @@ func TestClassesByAnswer(t *testing.T) {
 	}
 }
 
-// TestOnlyProofIsProof: no class but OK and P ever proves an execution, and in
-// an inquiry only T and B a refusal.
+// TestOnlyProofIsProof tests that only the classes OK and P prove an execution, and in an inquiry
+// only T and B a refusal.
 func TestOnlyProofIsProof(t *testing.T) {
 	for _, class := range append(Classes(), "", "?") {
 		for sendNo := -1; sendNo < 5; sendNo++ {
@@ -143,8 +143,8 @@ func TestTablesAreSound(t *testing.T) {
 	}
 }
 
-// TestCodesThatMoveMoney pins those whose class an edit must not change by the
-// way, and those whose like is easily confused.
+// TestCodesThatMoveMoney pins the codes whose class no edit may change unnoticed, and those that
+// are easily confused.
 func TestCodesThatMoveMoney(t *testing.T) {
 	for table, entries := range map[string]map[string]Class{
 		"http": {"200": Executed, "201": Executed, "202": InProgress, "400": FirstOnly, "422": FirstOnly, "401": HoldRail, "403": HoldRail,
@@ -296,9 +296,8 @@ func TestBases(t *testing.T) {
 	}
 }
 
-// TestCodesOfTheMessage: a code of ISO 20022 that says what is wrong with a message, a file or a
-// field of none in particular may be said of a status request, and refuses no payment in answer to
-// one.
+// TestCodesOfTheMessage tests codes of ISO 20022 about a message, a file or an unnamed field. They
+// may also answer a status request, and so refuse no payment in answer to one.
 func TestCodesOfTheMessage(t *testing.T) {
 	text, err := os.ReadFile("tables/iso20022.txt")
 	if err != nil {

@@ -50,7 +50,7 @@ func readVerdicts(t *testing.T) []verdict {
 	return all
 }
 
-// result is what the tables say.
+// result returns what the tables prove.
 func (v verdict) result(table *Table) (payment.Result, error) {
 	ctx := Context{Acceptance: payment.AcceptanceFinal}
 	switch v.asked {
@@ -72,7 +72,7 @@ func (v verdict) result(table *Table) (payment.Result, error) {
 	return SendWords{Table: table}.Read(v.word, v.code).Class.Result(ctx), nil
 }
 
-// TestVerdicts holds every table to them.
+// TestVerdicts compares every table with the verdicts.
 func TestVerdicts(t *testing.T) {
 	for _, v := range readVerdicts(t) {
 		got, err := v.result(named(t, v.table))

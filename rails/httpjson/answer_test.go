@@ -39,8 +39,8 @@ func reader(t testing.TB, acceptance payment.Acceptance) sendReader {
 	}
 }
 
-// TestWhatAnAnswerProves is the table of status code against body. Columns are
-// a first and a later send.
+// TestWhatAnAnswerProves is the table of status code against body. The columns are a first and a
+// later send.
 func TestWhatAnAnswerProves(t *testing.T) {
 	const (
 		acc  = payment.ResultAccepted
@@ -123,9 +123,9 @@ func TestWhatAnAnswerProves(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayWhatTheyMean: on a rail whose acceptance is BY_ANSWER, an answer
-// ends the payment only where word and status code both say that it is done, and is
-// held to the echo and the reference as any other acceptance.
+// TestAnswersThatSayWhatTheyMean tests a rail with acceptance BY_ANSWER: an answer ends the payment
+// only if word and status code both mean that it is executed, and echo and reference are required
+// as for any other acceptance.
 func TestAnswersThatSayWhatTheyMean(t *testing.T) {
 	const (
 		done  = `"status":"EXECUTED"`
@@ -155,9 +155,9 @@ func TestAnswersThatSayWhatTheyMean(t *testing.T) {
 	}
 }
 
-// TestAnswersOfARailThatKnowsTheKey: an UNKNOWN answer that may mean "seen before" says so, to the
-// first send only where it can mean nothing else, because the rail's "no such payment" is worthless
-// after it.
+// TestAnswersOfARailThatKnowsTheKey tests SeenBefore of an UNKNOWN answer that may mean "seen
+// before". For the first send it is set only if the answer can mean nothing else, because the
+// rail's "no such payment" proves nothing after it.
 func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 	r := reader(t, payment.AcceptanceFinal)
 	for name, c := range map[string]struct {
@@ -275,9 +275,9 @@ func TestWhatAnInquiryProves(t *testing.T) {
 	}
 }
 
-// TestDuplicateProvesNothing: a bank that calls a payment a duplicate has seen its
-// key before, and no other payment has it. What counts as the first send is not
-// always the first that the bank got.
+// TestDuplicateProvesNothing tests a bank that calls a payment a duplicate: it has seen its key
+// before, and no other payment has the key. What counts as the first send is not always the first
+// that the bank received.
 func TestDuplicateProvesNothing(t *testing.T) {
 	httpTable, _ := tables(t, nil)
 	seen := 0
@@ -317,8 +317,8 @@ func TestDuplicateProvesNothing(t *testing.T) {
 	}
 }
 
-// TestUnmappedReasonOfARejection: the status proves that this send was not
-// executed; what a reason that no table lists would add is not known.
+// TestUnmappedReasonOfARejection tests that the status proves that this send was not executed; the
+// meaning of an unmapped reason is not known.
 func TestUnmappedReasonOfARejection(t *testing.T) {
 	r := reader(t, payment.AcceptanceFinal)
 	for _, word := range []string{"REJECTED", "RJCT"} {
@@ -346,7 +346,7 @@ func TestUnmappedReasonOfARejection(t *testing.T) {
 			}
 		}
 	}
-	// What stands before the bank speaks alone, and a status that says nothing stays unclear.
+	// A proxy's status code decides by itself, and a status that proves nothing stays unclear.
 	for status, want := range map[int]payment.Result{429: payment.ResultRefusedLater, 500: payment.ResultUnknown,
 		422: payment.ResultRefusedFinal} {
 		got := r.read(answer{status: status, header: http.Header{},
@@ -357,8 +357,8 @@ func TestUnmappedReasonOfARejection(t *testing.T) {
 	}
 }
 
-// TestQuestionRefused: a bank that can't trace the payment rejects the question.
-// That is no refusal of the payment, which may be in transit.
+// TestQuestionRefused tests a bank that can't trace the payment and rejects the inquiry. That does
+// not refuse the payment, which may be in transit.
 func TestQuestionRefused(t *testing.T) {
 	for what, word := range map[string]payment.Result{"CODE": codes.ReportedByCode, "REFUSED": payment.ResultRefused,
 		"its own": ""} {
@@ -371,7 +371,7 @@ func TestQuestionRefused(t *testing.T) {
 			"AC04": payment.ResultRefused, "XX99": payment.ResultUnavailable, "": payment.ResultUnavailable,
 		} {
 			if word == payment.ResultRefused {
-				// The profile took it upon itself to say that the word refuses the payment.
+				// By the profile the word refuses the payment.
 				switch code {
 				case "AG09":
 					want = payment.ResultUnavailable
@@ -388,8 +388,8 @@ func TestQuestionRefused(t *testing.T) {
 	}
 }
 
-// FuzzAnswers: whatever a bank says, only a whole, listed answer that names our
-// payment moves money's state, and nothing panics.
+// FuzzAnswers tests that only a complete, listed answer that names our payment changes the state of
+// the money, and that nothing panics.
 func FuzzAnswers(f *testing.F) {
 	for _, body := range []string{
 		`{"status":"EXECUTED","id":"b1","reference":"` + own + `"}`, `{"status":"REFUSED","error":{"code":"AC04"}}`,

@@ -16,9 +16,8 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// TestDeafTLSBank: closing a TLS connection writes an alert, for which crypto/tls
-// allows five seconds. With a bank that no longer reads, the call still ends with
-// its budget.
+// TestDeafTLSBank tests a bank that no longer reads. Closing a TLS connection writes an alert, for
+// which crypto/tls allows five seconds; the call still ends within its budget.
 func TestDeafTLSBank(t *testing.T) {
 	each := payment.Duration(100 * time.Millisecond)
 	rail, err := Open(Config{

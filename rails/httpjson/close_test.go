@@ -12,8 +12,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestCallAfterClose: a call that begins with an adapter which is closed already, as when
-// its profile was replaced, leaves no connection behind.
+// TestCallAfterClose tests that a call that begins after Close of its adapter, as when its profile
+// was replaced, leaves no connection behind.
 func TestCallAfterClose(t *testing.T) {
 	t.Parallel()
 	var conns atomic.Int64

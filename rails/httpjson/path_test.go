@@ -25,27 +25,27 @@ func addressed(t testing.TB, baseURL string) httpjson.Config {
 	return c
 }
 
-// taking is a profile by which such a bank gives a reference to ask by.
+// taking is a profile by which such a bank returns a reference for inquiries.
 func taking() rails.Profile {
 	p := profile()
 	p.Acceptance = payment.AcceptanceProvisional
 	return p
 }
 
-// folding are values that a server or a proxy on the way may fold away with the
-// segment before them, or drop, once it has decoded them as often as it likes.
+// folding are values that a server or proxy may remove with the segment before them, or drop, after
+// any number of decodings.
 var folding = []string{
 	".", "..", "%2e", "%2E%2e", ".%2e", "%252e%252e", "%25252e", "/", "%2f", "//", "\\", "../x", "x/..", "x/../..",
 	"x/./y", "..\\x", "x%5c..",
 	"%2e%2e%2fx", "..;", "..;a=b", "..%3b", "..?a", "..#a", "%zz/..", "%zz%2f%2e%2e%2f%zz",
 }
 
-// plain are values with dots that name what they say.
+// plain are values with dots that lead to no other address.
 var plain = []string{"...", "a..b", "..a", "a..", ".a", "a.b", "%", "%2", "%zz", "a/b", "a b", ";..", "%2e%2e%2e",
 	"a%2eb"}
 
-// TestNoValueFoldsThePath: a value that leads to another address is refused before
-// the first byte, whichever field it comes by.
+// TestNoValueFoldsThePath tests that a value that leads to another address is refused before the
+// first byte, in whichever field.
 func TestNoValueFoldsThePath(t *testing.T) {
 	var mu sync.Mutex
 	var heard []string
@@ -109,8 +109,8 @@ func refused(t *testing.T, rail rails.Rail, send rails.Send, field, value string
 	}
 }
 
-// FuzzPath holds what Check lets through against a server that decodes a path
-// until nothing changes, and cleans it each time.
+// FuzzPath compares what Check accepts with a server that decodes a path until nothing changes, and
+// cleans it each time.
 func FuzzPath(f *testing.F) {
 	for _, value := range append(append([]string{}, folding...), plain...) {
 		f.Add(value)

@@ -17,8 +17,8 @@ import (
 	"github.com/railhead-pay/railhead/rails/httpjson"
 )
 
-// TestEachPhaseHasItsOwnClock: one short phase at a time, all others long, and a
-// bank that hangs in just that one.
+// TestEachPhaseHasItsOwnClock tests one short phase at a time, all others long, with a bank that
+// hangs in that phase.
 func TestEachPhaseHasItsOwnClock(t *testing.T) {
 	const short = 150 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -60,7 +60,7 @@ func readRequest(c net.Conn) {
 	}
 }
 
-// rawBank gives each connection to behave and closes it when the test is over.
+// rawBank passes each connection to behave and closes it when the test ends.
 func rawBank(t *testing.T, behave func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,9 +87,9 @@ func rawBank(t *testing.T, behave func(net.Conn)) string {
 	return "http://" + listener.Addr().String()
 }
 
-// TestForbiddenAddresses: no name and no URL leads to this machine or to its
-// cloud's metadata. A configured address holds the rail, for no send would do
-// better; for a name see TestStrayName.
+// TestForbiddenAddresses tests that no name and no URL leads to this machine or to its cloud's
+// metadata service. A configured address pauses the rail, because no send could succeed; for a name
+// see TestStrayName.
 func TestForbiddenAddresses(t *testing.T) {
 	for _, host := range []string{
 		"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "[fe80::1]",
@@ -121,8 +121,8 @@ func TestForbiddenAddresses(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeTheRequest: a bank that speaks first speaks of something else,
-// and the request must not follow once its call is over.
+// TestAnswerBeforeTheRequest tests a bank that answers before the request: the answer is about
+// something else, and the request must not follow once its call has ended.
 func TestAnswerBeforeTheRequest(t *testing.T) {
 	arrived := make(chan int, 1)
 	url := rawBank(t, func(c net.Conn) {
@@ -145,7 +145,8 @@ func TestAnswerBeforeTheRequest(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfTheCaller: it is no stop of ours if the bank was too slow for it.
+// TestDeadlineOfTheCaller tests that a deadline that the bank missed does not count as our own
+// stop.
 func TestDeadlineOfTheCaller(t *testing.T) {
 	rail := open(t, config(t, rawBank(t, readRequest)), profile())
 	defer rail.(io.Closer).Close()
@@ -156,7 +157,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	}
 }
 
-// TestCloseEndsBackgroundDials: the transport goes on dialling for a call that
+// TestCloseEndsBackgroundDials tests Close with a transport that continues to dial for a call that
 // was cancelled.
 func TestCloseEndsBackgroundDials(t *testing.T) {
 	connected := make(chan struct{}, 1)
@@ -172,8 +173,7 @@ func TestCloseEndsBackgroundDials(t *testing.T) {
 	goleak.VerifyNone(t, leaks, goleak.IgnoreAnyFunction("github.com/railhead-pay/railhead/rails/httpjson_test.rawBank.func1.1"))
 }
 
-// TestCheckRefusesWhatCanNotBeRendered, so that it is known before a claim is
-// spent on it.
+// TestCheckRefusesWhatCanNotBeRendered tests that the refusal comes before a claim is used up.
 func TestCheckRefusesWhatCanNotBeRendered(t *testing.T) {
 	rail := open(t, config(t, "http://127.0.0.1:1"), profile())
 	send := instruction(t)

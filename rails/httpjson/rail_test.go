@@ -42,7 +42,7 @@ func profile() rails.Profile {
 	}.WithDefaults()
 }
 
-// config is a bank with everything switched on.
+// config configures a bank with all features.
 func config(t testing.TB, baseURL string) httpjson.Config {
 	return httpjson.Config{
 		BaseURL: baseURL, AllowPlaintext: true, AllowLoopback: true,
@@ -138,7 +138,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformanceWithoutInquiry holds the smaller form to the same.
+// TestConformanceWithoutInquiry runs the suite on a rail without an inquiry.
 func TestConformanceWithoutInquiry(t *testing.T) {
 	facts := profile()
 	facts.Inquiry = payment.InquiryPolicy{}

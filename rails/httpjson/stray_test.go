@@ -13,8 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// nameServer answers every question for IPv4 with these addresses, and every other
-// one with none.
+// nameServer answers every IPv4 query with these addresses, and every other one with none.
 type nameServer struct {
 	mu        sync.Mutex
 	addresses []string
@@ -48,7 +47,7 @@ func (n *nameServer) resolver(t *testing.T) *net.Resolver {
 	}}
 }
 
-// reply is a DNS message (RFC 1035, section 4) with the question of the query.
+// reply returns a DNS message (RFC 1035, section 4) with the question of the query.
 func (n *nameServer) reply(query []byte) []byte {
 	end := 12
 	for query[end] != 0 {
@@ -71,9 +70,9 @@ func (n *nameServer) reply(query []byte) []byte {
 	return reply
 }
 
-// TestStrayName: a name server that leads to no bank for a moment, as a sinkhole
-// does, keeps payments from being sent and does not hold the rail. Where it goes on,
-// or where the address itself is configured, an operator has to repair it.
+// TestStrayName tests that a name server that leads to no bank for a while, as a sinkhole does,
+// keeps payments from being sent and does not pause the rail. If it continues, or if the address
+// itself is configured, an operator has to repair it.
 func TestStrayName(t *testing.T) {
 	const unsent, broken = payment.ResultNotSent, payment.ResultRefusedRail
 	type step struct {

@@ -154,8 +154,8 @@ func TestClientCertificate(t *testing.T) {
 				who == &stranger && version == tls.VersionTLS12 && got.Result != payment.ResultRefusedRail,
 				who == nil && version == tls.VersionTLS12 && got.Result != payment.ResultNotSent:
 				t.Errorf("%s, %s: %+v", tls.VersionName(version), name, got)
-			// In TLS 1.3 a client may have sent its request before it hears that
-			// its certificate is refused; then nothing is known.
+			// In TLS 1.3 a client may have sent its request before it learns that its certificate
+			// is refused; then the outcome is unknown.
 			case who != &we && version == tls.VersionTLS13 &&
 				!(got.Result == payment.ResultRefusedRail && !got.FirstByte) &&
 				!(got.Result == payment.ResultUnknown && got.FirstByte):
@@ -165,7 +165,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestHandshakeHangs: connected, and then silence.
+// TestHandshakeHangs tests a server that accepts the connection and is then silent.
 func TestHandshakeHangs(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// TestRenderVersion: its first digest changes with each fact that shapes a request,
-// its second one with each that decides who gets it and in whose name, and neither
-// with anything else.
+// TestRenderVersion tests that the first digest changes with each fact that shapes a request, the
+// second one with each that decides who receives it and in whose name, and neither with anything
+// else.
 func TestRenderVersion(t *testing.T) {
 	ref := func(text string) (r secret.Ref) {
 		if err := r.UnmarshalText([]byte(text)); err != nil {
@@ -93,8 +93,8 @@ func TestRenderVersion(t *testing.T) {
 	}
 }
 
-// TestSentElsewhere: a version that says nothing of the destination, as those of
-// earlier releases, is no reason not to ask.
+// TestSentElsewhere tests that a version without a destination, as in earlier releases, does not
+// prevent an inquiry.
 func TestSentElsewhere(t *testing.T) {
 	const own = "httpjson/1-111111111111-222222222222"
 	for earlier, want := range map[string]bool{

@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// brokenConn is a network that takes so many bytes and then fails.
+// brokenConn is a connection that takes n bytes and then fails.
 type brokenConn struct {
 	net.Conn
 	takes int
@@ -33,7 +33,8 @@ func wireOver(conn net.Conn) *wireConn {
 	return &wireConn{Conn: counted, network: counted, timeout: time.Second}
 }
 
-// TestFirstByte: what the system took decides, not what the caller was told.
+// TestFirstByte tests that the bytes that the operating system took decide, not the error of the
+// call.
 func TestFirstByte(t *testing.T) {
 	reset := errors.New("connection reset")
 	for name, c := range map[string]struct {
@@ -53,8 +54,8 @@ func TestFirstByte(t *testing.T) {
 			t.Errorf("%s: left %v, want %v", name, got, c.left)
 		}
 		if !c.left {
-			// A failed write that took nothing ends the ticket: the transport
-			// must not get another try out of it.
+			// A failed write that took no byte ends the ticket: the transport must not get another
+			// try.
 			if _, err := conn.Write([]byte("POST")); !errors.Is(err, errSealed) {
 				t.Errorf("%s: a second write: %v", name, err)
 			}
@@ -93,8 +94,8 @@ func TestWritesNeedATicket(t *testing.T) {
 	}
 }
 
-// TestHangUp: the end of a call closes its connection, one that it gets too late
-// as well, and none that serves another request by then.
+// TestHangUp tests that the end of a call closes its connection, also one that it gets too late,
+// and none that serves another request by then.
 func TestHangUp(t *testing.T) {
 	first, second := &ticket{}, &ticket{}
 	network := &closedConn{}
@@ -116,7 +117,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// closedConn notes that it was closed.
+// closedConn records that it was closed.
 type closedConn struct {
 	net.Conn
 	closed bool
@@ -129,8 +130,8 @@ func (c *closedConn) Close() error {
 	return nil
 }
 
-// TestVetoThatPanics: it is asked on a goroutine of the transport, where a
-// panic would end the process.
+// TestVetoThatPanics tests a panic of the veto, which runs on a goroutine of the transport, where
+// it would end the process.
 func TestVetoThatPanics(t *testing.T) {
 	for name, asked := range map[string]*ticket{
 		"veto":     {veto: func() error { panic("veto") }},
@@ -147,7 +148,7 @@ func TestVetoThatPanics(t *testing.T) {
 	}
 }
 
-// TestSealWhileAsked: the call ends while the last question is being asked.
+// TestSealWhileAsked tests a call that ends while the veto runs.
 func TestSealWhileAsked(t *testing.T) {
 	var asked ticket
 	asked.veto = func() error {
@@ -167,7 +168,7 @@ func TestSealWhileAsked(t *testing.T) {
 	}
 }
 
-// TestSealAgainstWrite: the first of the two wins, and both know which was.
+// TestSealAgainstWrite tests that the first of the two wins, and that both get the same result.
 func TestSealAgainstWrite(t *testing.T) {
 	for range 2000 {
 		network := &brokenConn{takes: 1000}
@@ -185,7 +186,7 @@ func TestSealAgainstWrite(t *testing.T) {
 	}
 }
 
-// TestWritePhaseHasItsOwnClock: a bank that reads half a request and no more.
+// TestWritePhaseHasItsOwnClock tests a bank that reads half a request and no more.
 func TestWritePhaseHasItsOwnClock(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
@@ -208,8 +209,8 @@ func TestWritePhaseHasItsOwnClock(t *testing.T) {
 	}
 }
 
-// TestWriteDeadlineIsOlderThanTheQuestion: a worker that is frozen anywhere between
-// the last question and the first byte finds the deadline of the write over.
+// TestWriteDeadlineIsOlderThanTheQuestion tests that a worker that stalls anywhere between the veto
+// and the first byte finds the deadline of the write over.
 func TestWriteDeadlineIsOlderThanTheQuestion(t *testing.T) {
 	network := &datedConn{}
 	conn := wireOver(network)
@@ -235,7 +236,7 @@ func TestWriteDeadlineIsOlderThanTheQuestion(t *testing.T) {
 	}
 }
 
-// datedConn notes the deadline of writes and how many bytes went out.
+// datedConn records the deadline of writes and the number of bytes written.
 type datedConn struct {
 	net.Conn
 	deadline time.Time
@@ -252,8 +253,8 @@ func (d *datedConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestTransportHasNoWaysOfItsOwn: a process that sets a variable must not see
-// payments, and streams that share a connection would hide the first byte.
+// TestTransportHasNoWaysOfItsOwn tests that no environment variable redirects payments, and that no
+// streams share a connection, which would hide the first byte.
 func TestTransportHasNoWaysOfItsOwn(t *testing.T) {
 	transport := newTransport(&dialer{}, 1)
 	if transport.Proxy != nil {
@@ -265,8 +266,8 @@ func TestTransportHasNoWaysOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestAnswerOfAnEarlierRequest: bytes that a kept connection had brought before a request was
-// written are no answer to it.
+// TestAnswerOfAnEarlierRequest tests that bytes that a kept connection received before a request
+// was written are not its answer.
 func TestAnswerOfAnEarlierRequest(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
