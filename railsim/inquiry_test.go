@@ -67,7 +67,7 @@ func TestInquiryWhileInProgress(t *testing.T) {
 	f.ledger(0, 0)
 }
 
-// TestAnotherID: who asks by the id of such an answer is told of another payment.
+// TestAnotherID tests that an inquiry by the id of such an answer returns another payment.
 func TestAnotherID(t *testing.T) {
 	f := start(t, Config{})
 	f.want(f.pay("k1", simple("r1")), http.StatusCreated, "EXECUTED")

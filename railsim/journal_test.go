@@ -99,8 +99,8 @@ func TestOneBankPerLedger(t *testing.T) {
 	}
 }
 
-// After a write error no caller is told that anything executed, and the bank stays dumb until it is started
-// anew.
+// After a write error no answer reports an execution, and the bank answers only errors until it is
+// started again.
 func TestBrokenLedgerSilencesTheBank(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	bank, err := New(Config{LedgerPath: path})

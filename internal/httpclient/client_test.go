@@ -100,7 +100,7 @@ func instruction(id, key, payload string) payment.Instruction {
 
 const valid = `{"amount": "10.50", "currency": "EUR"}`
 
-// TestBothWays: both give the same answers and the same errors.
+// TestBothWays tests that both clients return the same answers and the same errors.
 func TestBothWays(t *testing.T) {
 	t.Parallel()
 	_, both := clients(t, nil)
@@ -171,7 +171,8 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreLost: a call is repeated until it is answered, and makes one instruction.
+// TestAnswersThatAreLost tests that a call is repeated until it is answered, and makes one
+// instruction.
 func TestAnswersThatAreLost(t *testing.T) {
 	t.Parallel()
 	cell, both := clients(t, &losing{})
@@ -200,7 +201,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: where none ever comes, the error says that it is not known.
+// TestNoAnswer tests that, without any answer, the error reports an unknown commit.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	over, err := httpclient.NewHTTP(httpclient.Config{
@@ -221,9 +222,9 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAnEarlierAttemptMayHaveStored: an answer that is lost leaves a doubt that no later refusal
-// ends: neither "nothing was stored", which is said of its own call alone, nor a token that has
-// expired meanwhile.
+// TestAnEarlierAttemptMayHaveStored tests that no later refusal ends the doubt of a lost answer:
+// neither "nothing was stored", which is about its own call alone, nor a token that has expired
+// meanwhile.
 func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 	t.Parallel()
 	none := func(w http.ResponseWriter) {

@@ -13,14 +13,14 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// ours reports whether a family is Railhead's and not of Go or the process.
+// ours reports whether a family is Railhead's and not that of Go or the process.
 func ours(name string) bool {
 	return !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_")
 }
 
-// TestCatalogue pays a few instructions and reads every metric of docs/metrics.md
-// from /metrics: the same names, types and labels, and no others; every value of
-// a label that is listed is there, with 0 where nothing has happened.
+// TestCatalogue pays a few instructions and compares docs/metrics.md with /metrics: the same names,
+// types and labels, and no others; every listed value of a label is present, with 0 if nothing has
+// happened.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -113,7 +113,7 @@ func sameWords(got, want []string) bool {
 	return slices.Equal(got, want)
 }
 
-// TestLint: two names are older than the rules, and no others break them.
+// TestLint tests the naming rules: two names are older than the rules, and no others break them.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,7 +139,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestOpenMetrics: what asks for it gets it.
+// TestOpenMetrics tests that a scraper gets OpenMetrics on request.
 func TestOpenMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// source is a database that says what a test tells it to.
+// source is a database whose gauges a test sets.
 type source struct {
 	say func(ctx context.Context, n int) (reader.Gauges, error) // n counts readings from 1
 	n   int
@@ -55,7 +55,7 @@ func someGauges() reader.Gauges {
 	}
 }
 
-// TestReadingFails: the gauges keep what they were, and their age grows.
+// TestReadingFails tests that the gauges keep their values, and that their age grows.
 func TestReadingFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestReadingFails(t *testing.T) {
 	})
 }
 
-// TestScrapeDoesNotWait: a database that never answers holds up no scrape, and
-// its reading ends by itself.
+// TestScrapeDoesNotWait tests that a database that never answers delays no scrape, and that its
+// reading ends by its timeout.
 func TestScrapeDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestScrapeDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestHeldBack: the server says which snapshot is old, and the time is ours, from
-// when it was first seen; what the server knows itself counts more.
+// TestHeldBack tests the age of a snapshot: the server names the snapshot, and its time counts from
+// when it was first seen, unless the server has an earlier one.
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,9 +43,8 @@ var hostile = []string{
 	"\x00",
 }
 
-// TestLabelsAreBounded feeds what no rail of ours ever sends: three hundred rails,
-// hostile names, codes, tables, results and verdicts. The series stay few, and no
-// hostile word is among them.
+// TestLabelsAreBounded uses input that no rail of ours sends: three hundred rails, hostile names,
+// codes, tables, results and verdicts. The series stay few, and no hostile word is among them.
 func TestLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	set := metrics.New("v1", "relayer")
@@ -110,7 +109,7 @@ func (c crowd) Lanes() []relayer.LaneState {
 
 func (crowd) NotifierState() relayer.NotifierState { return relayer.NotifierDisconnected }
 
-// TestExemplars: a call that belongs to a trace leaves its id in the histogram.
+// TestExemplars tests that a call that belongs to a trace leaves its id in the histogram.
 func TestExemplars(t *testing.T) {
 	t.Parallel()
 	set := metrics.New("v1", "relayer")

@@ -39,10 +39,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// shape takes for now and calls back.
+// shape is a rail that accepts provisionally and sends callbacks.
 var shape = simrail.Shape{Acceptance: payment.AcceptanceProvisional, Resend: payment.ResendNever}
 
-// world is an installation whose every span is kept.
+// world is an installation whose spans are all recorded.
 type world struct {
 	t      *testing.T
 	cell   *celltest.Cell
@@ -152,7 +152,7 @@ func (w *world) called(name, rail string) (payment.ID, trace.SpanContext) {
 	return receipt.OutboxID, span.SpanContext()
 }
 
-// await waits for so many ended spans of a name about an instruction.
+// await waits for n ended spans of a name about an instruction.
 func (w *world) await(name string, id payment.ID, n int) tracetest.SpanStubs {
 	w.t.Helper()
 	var found tracetest.SpanStubs
@@ -188,8 +188,8 @@ func linked(span tracetest.SpanStub, caller trace.SpanContext) bool {
 		span.Links[0].SpanContext.TraceID() == caller.TraceID()
 }
 
-// TestWholeLife follows one instruction that is refused for now, sent again,
-// taken for now, and ended by a callback.
+// TestWholeLife follows one instruction that is refused for now, sent again, accepted
+// provisionally, and ended by a callback.
 func TestWholeLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -270,7 +270,7 @@ func (w *world) countInTurns(id payment.ID) (count map[string]int, statements in
 	return count, statements
 }
 
-// saysNoMore checks every attribute of every span against what spans may say.
+// saysNoMore checks every attribute of every span against the allowed ones.
 func (w *world) saysNoMore() {
 	w.t.Helper()
 	allowed := []attribute.Key{
@@ -297,8 +297,8 @@ func (w *world) saysNoMore() {
 	}
 }
 
-// TestRepairIsLinked: a claim of a worker that died is repaired in a cycle of the
-// reaper, and the repair is linked to the caller.
+// TestRepairIsLinked tests that a claim of a worker that died is repaired in a cycle of the reaper,
+// and that the repair is linked to the caller.
 func TestRepairIsLinked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -342,8 +342,8 @@ func TestRepairIsLinked(t *testing.T) {
 	w.saysNoMore()
 }
 
-// TestHostileCaller: whatever stands in the headers, the instruction is sent, as
-// the root of a trace of its own where the headers are none.
+// TestHostileCaller tests that the instruction is sent whatever its headers contain, as the root of
+// its own trace if they contain no trace context.
 func TestHostileCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -42,7 +42,7 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// TestNoneIsNil: who exports nothing has no tracer, and closing is safe.
+// TestNoneIsNil tests that a process without an exporter has no tracer, and that Close is safe.
 func TestNoneIsNil(t *testing.T) {
 	t.Parallel()
 	traces, err := Open(t.Context(), func(string) string { return "" }, "relayer", "v1", "w",
@@ -63,9 +63,9 @@ func TestUnknownProtocol(t *testing.T) {
 	}
 }
 
-// TestFlushAtTheEnd sets the environment, which the SDK reads by itself: what was
-// made right before the end reaches the collector, and one that never answers
-// holds the end up for FlushMax and no longer.
+// TestFlushAtTheEnd sets the environment, which the SDK reads itself: a span made right before the
+// end reaches the collector, and a collector that never answers delays the end for FlushMax and no
+// longer.
 func TestFlushAtTheEnd(t *testing.T) {
 	got := make(chan string, 10)
 	release := make(chan struct{})
@@ -101,8 +101,8 @@ func TestFlushAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestStatementsSayNoValues: a statement's span has neither its parameters nor
-// what the server quotes of them.
+// TestStatementsSayNoValues tests that a statement's span contains neither its parameters nor the
+// server's quotes of them.
 func TestStatementsSayNoValues(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
