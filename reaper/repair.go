@@ -34,7 +34,8 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 		outcome := r.outcome(found)
 		outcomes = append(outcomes, outcome)
 		r.log.WarnContext(ctx, "claim of a lost worker", "outbox_id", found.Claim.OutboxID, "claim", found.Claim.AttemptNo,
-			"lost_worker_id", found.WorkerID, "age", found.Age, "next_action", outcome.Decision.NextAction, "reason", outcome.Decision.Reason)
+			"lost_worker_id", found.WorkerID, "age", found.Age, "next_action", outcome.Decision.NextAction,
+			"reason", outcome.Decision.Reason)
 	}
 	var failed error
 	if len(outcomes) > 0 {

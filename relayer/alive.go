@@ -87,7 +87,8 @@ func (r *Relayer) testNotifier(ctx context.Context) {
 		switch {
 		case err != nil && !was:
 			r.log.WarnContext(ctx,
-				"notifications do not arrive: polling faster. LISTEN needs a direct session, not a transaction pooler", "error", err)
+				"notifications do not arrive: polling faster. LISTEN needs a direct session, not a transaction pooler",
+				"error", err)
 		case err == nil && was:
 			r.log.InfoContext(ctx, "notifications arrive again")
 		}

@@ -169,7 +169,8 @@ func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock
 	write := time.Duration(l.profile.Timeouts.Write)
 	if l.profile.AwaitsAcceptance(claim, begun.Age(), write) {
 		return stop(payment.ResultNotSent,
-			"a restore may have forgotten a send of it, and another might be a second one: it waits until an operator has accepted the server")
+			"a restore may have forgotten a send of it, and another might be a second one: "+
+				"it waits until an operator has accepted the server")
 	}
 	if !l.profile.MayLeave(claim, begun.Age(), write) {
 		return stop(payment.ResultWindowClosed,

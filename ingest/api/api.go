@@ -118,7 +118,8 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, er
 		config.BatchesMax < 1 ||
 		config.StreamsMax < 1 || config.StreamsMax > streamsMost || config.StreamLife <= 0 || config.StreamBeat <= 0 ||
 		config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
-		return nil, errors.New("the bounds of the API must be above 0, a body at least 1,024 bytes, and streams at most 10,000")
+		return nil, errors.New("the bounds of the API must be above 0, " +
+			"a body at least 1,024 bytes, and streams at most 10,000")
 	}
 	if watch == nil {
 		watch = nopObserver{}

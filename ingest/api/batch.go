@@ -290,7 +290,8 @@ func (b *batching) enqueue(ctx context.Context, chunk [][]byte) bool {
 }
 
 func (b *batching) write(line batchLine) {
-	b.control.SetWriteDeadline(time.Now().Add(b.api.config.IdleMax)) //nolint:errcheck // without deadlines the server has its own
+	//nolint:errcheck // without deadlines the server has its own
+	b.control.SetWriteDeadline(time.Now().Add(b.api.config.IdleMax))
 	text, err := json.Marshal(line)
 	if err != nil {
 		return // batchLine has no value that can't be encoded

@@ -15,7 +15,8 @@ import (
 // breaks a caller. The second changes with an added field or operation.
 const Version = "1.1.0"
 
-const about = "Accepts payment instructions and reports what became of them: never lost, never paid twice, always explainable.\n\n" +
+const about = "Accepts payment instructions and reports what became of them: " +
+	"never lost, never paid twice, always explainable.\n\n" +
 	"Within /v1 nothing is removed and nothing changes its meaning. Fields, operations, states and problem types may " +
 	"be added; a caller ignores those it does not know. A retry repeats the first call with the same Idempotency-Key " +
 	"and content, at any later time: it never creates a second instruction. Money is a decimal string."
@@ -84,7 +85,8 @@ func instructionSchema(inBatch bool) *huma.Schema {
 			"priority": {Type: huma.TypeInteger, Enum: []any{0, 1, 2}, Default: 1,
 				Description: "0 urgent, 1 normal, 2 bulk"},
 			"send_once": {Type: huma.TypeBoolean, Default: false,
-				Description: "Allow only one send: after a send that may have reached the rail, nothing is sent again automatically"},
+				Description: "Allow only one send: after a send that may have reached the rail, " +
+					"nothing is sent again automatically"},
 			"on_behalf_of": text("The principal behind the call, stored with the instruction"),
 		},
 		Required: []string{"instruction_id", "participant_id", "rail_type", "payload"},
@@ -125,8 +127,9 @@ func (a *API) register() {
 	huma.Register(a.huma, enqueue, a.enqueue)
 	a.answers("/v1/instructions", http.MethodPost, http.StatusCreated, map[int]string{
 		http.StatusCreated:  "The instruction is durable",
-		http.StatusOK:       "The instruction was enqueued before (Idempotent-Replayed), or this is the outcome that the call waited for",
 		http.StatusAccepted: "The instruction is durable, but its outcome was not known in time",
+		http.StatusOK: "The instruction was enqueued before (Idempotent-Replayed), " +
+			"or this is the outcome that the call waited for",
 	})
 	huma.Register(a.huma, a.operation("get-instruction", http.MethodGet, "/v1/instructions/{outbox_id}",
 		"Get the status of an instruction",
@@ -250,7 +253,8 @@ func (a *API) describeEvents() {
 
 	token := a.operation("create-event-token", http.MethodPost, "/v1/events/tokens",
 		"Create a token that reads events, for a browser or a partner",
-		"The new token narrows the caller's token to reading events, of some participants and types and for a short time, and ends with it.",
+		"The new token narrows the caller's token to reading events, of some participants and types "+
+			"and for a short time, and ends with it.",
 		[]int{400, 401, 403, 415, 422, 429, 500, 501, 503})
 	schemas.Map()["EventTokenRequest"] = &huma.Schema{
 		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"expires_in"},

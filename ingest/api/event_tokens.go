@@ -191,7 +191,8 @@ func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
 		return eventTokenMade{}, problem
 	}
 	if len(a.seals) == 0 {
-		return eventTokenMade{}, kindNotOffered.saying("This installation makes no tokens for events: it has no key (RAILHEAD_API_EVENT_KEYS).")
+		return eventTokenMade{}, kindNotOffered.saying(
+			"This installation makes no tokens for events: it has no key (RAILHEAD_API_EVENT_KEYS).")
 	}
 	who := outbox.Subscription{Bearer: bearer(r.Context()), Participants: asked.Participants, Types: asked.Types}
 	// The database checks that the token is for reading, and for these participants.
@@ -214,7 +215,8 @@ func readEventToken(r *http.Request) (eventTokenRequest, *Problem) {
 	reader := json.NewDecoder(r.Body)
 	reader.DisallowUnknownFields()
 	if err := reader.Decode(&asked); err != nil || reader.More() {
-		return asked, kindBadRequest.saying("The body is an object with expires_in, and participants and types where the token is not for all of them.")
+		return asked, kindBadRequest.saying("The body is an object with expires_in, " +
+			"and participants and types if the token is not for all of them.")
 	}
 	asked.Participants, asked.Types = sorted(asked.Participants), sorted(asked.Types)
 	life := time.Duration(asked.ExpiresIn) * time.Second

@@ -175,7 +175,8 @@ func readListening(r *http.Request) (listening, *Problem) {
 		return l, bad("since", "ALONE", "after and since do not go together.")
 	case after != "":
 		if l.from, err = outbox.ParsePlace(after); err != nil {
-			return l, bad("after", "FORM", "after must be the cursor next of an earlier page, or the id of an event of a stream.")
+			return l, bad("after", "FORM",
+				"after must be the cursor next of an earlier page, or the id of an event of a stream.")
 		}
 	default:
 		l.now = l.stream && l.since.IsZero()

@@ -140,7 +140,8 @@ func readReason(text []byte) (string, *Problem) {
 // 9651), which is the same key.
 func keyOf(values []string) (string, *Problem) {
 	if len(values) != 1 || values[0] == "" {
-		return "", kindKeyMissing.saying(fmt.Sprintf("The header is there %d times: a call has one key, and a retry repeats it.", len(values)))
+		return "", kindKeyMissing.saying(
+			fmt.Sprintf("The header is present %d times: a call has one key, and a retry repeats it.", len(values)))
 	}
 	key := values[0]
 	if len(key) > 2 && key[0] == '"' && key[len(key)-1] == '"' {
