@@ -115,37 +115,37 @@ func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc
 	all.Wait()
 }
 
-func (r *loop) drain(sends context.Context, until time.Time) {
+func (l *loop) drain(sends context.Context, until time.Time) {
 	done := make(chan struct{})
 	go func() {
-		r.flight.sending.Wait() // adapters return as soon as their context ends
-		r.flight.close()
+		l.flight.sending.Wait() // adapters return as soon as their context ends
+		l.flight.close()
 		close(done)
 	}()
 	for waiting := true; waiting; {
 		select {
 		case <-done:
 			waiting = false
-		case <-r.wake:
-			r.recordRest(sends)
+		case <-l.wake:
+			l.recordRest(sends)
 		}
 	}
 	// Keep trying to record outcomes until the drain time is over, and for at least RecordWithin.
-	until = maxTime(until, time.Now().Add(r.budget.finishing().record))
-	for try := 0; r.unrecorded() > 0 && time.Now().Before(until); try++ {
-		r.retryLateNow()
-		before := r.unrecorded()
-		if r.recordRest(sends) != nil || r.unrecorded() >= before {
+	until = maxTime(until, time.Now().Add(l.budget.finishing().record))
+	for try := 0; l.unrecorded() > 0 && time.Now().Before(until); try++ {
+		l.retryLateNow()
+		before := l.unrecorded()
+		if l.recordRest(sends) != nil || l.unrecorded() >= before {
 			// The server may have been started again or promoted, and a refusal is recorded only
 			// after a check of it.
-			if err := r.checkOnce(sends); err != nil {
-				r.log.Warn("the server can't be checked", "error", err)
+			if err := l.checkOnce(sends); err != nil {
+				l.log.Warn("the server can't be checked", "error", err)
 			}
 			time.Sleep(backOff(try))
 		}
 	}
-	if left := r.unrecorded(); left > 0 {
-		r.log.Error("outcomes could not be recorded; the reaper will record them as unknown", "outcomes", left)
+	if left := l.unrecorded(); left > 0 {
+		l.log.Error("outcomes could not be recorded; the reaper will record them as unknown", "outcomes", left)
 	}
 }
 

@@ -16,34 +16,34 @@ import (
 )
 
 // dispatch launches the claimed instructions and releases the permits that were not used.
-func (r *loop) dispatch(
+func (l *loop) dispatch(
 	sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment,
 ) {
-	r.launch(sends, reserved, claims, begun)
+	l.launch(sends, reserved, claims, begun)
 	releaseAll(reserved)
 }
 
 // launch starts the call of each claimed instruction. The moment begun is from before the claim
 // statement, so that a claim never appears younger than it is.
-func (r *loop) launch(
+func (l *loop) launch(
 	sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment,
 ) {
 	committed := time.Now()
 	if len(claims) > 0 {
 		faultpoint.Reach(faultpoint.Committed)
-		r.watch.Claimed(claims)
-		r.guard.Claimed(sends, claims)
+		l.watch.Claimed(claims)
+		l.guard.Claimed(sends, claims)
 	}
-	r.flight.began(claims)
+	l.flight.began(claims)
 	for _, claim := range claims {
 		slots := reserved[claim.RailType]
 		permit := slots.take()
 		slots.lane.calls.Add(1)
-		r.flight.send(func() {
-			outcome := r.call(sends, slots, claim, permit, begun, committed)
+		l.flight.send(func() {
+			outcome := l.call(sends, slots, claim, permit, begun, committed)
 			slots.lane.calls.Add(-1)
-			r.flight.answer(outcome)
-			signal(r.wake)
+			l.flight.answer(outcome)
+			signal(l.wake)
 		})
 	}
 }

@@ -23,9 +23,9 @@ const (
 // fallBack runs after a failed turn. It first records the outcomes without a claim, and one by one
 // if they fail together. Then it claims each lane by itself, halving the number of rows after each
 // failure, so that one row that can't be claimed stops no other.
-func (r *loop) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
+func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
 	defer func() { releaseAll(reserved) }()
-	if err := r.recordAlone(ctx); err != nil {
+	if err := l.recordAlone(ctx); err != nil {
 		return 0, err
 	}
 	if unavailable(cause) {
@@ -33,10 +33,10 @@ func (r *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(reserved)) {
-		claimed, part, err := r.claimHalves(ctx, sends, name, reserved[name])
+		claimed, part, err := l.claimHalves(ctx, sends, name, reserved[name])
 		total += claimed
 		if err != nil {
-			r.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
+			l.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
 			if !rejectedByServer(err) {
 				return total, err
 			}
@@ -45,10 +45,10 @@ func (r *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 		}
 		// Some rows were claimed and others not: a bad row would fail the next turn too.
 		works := err == nil
-		switch err := r.isolate(ctx, sends, name, reserved[name], works); {
+		switch err := l.isolate(ctx, sends, name, reserved[name], works); {
 		case rejectedByServer(err):
-			wait := r.lanes.stop(name, time.Now())
-			r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed",
+			wait := l.lanes.stop(name, time.Now())
+			l.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed",
 				"rail_type", name, "for", wait, "error", err)
 		case err != nil:
 			return total, err
@@ -59,44 +59,44 @@ func (r *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 
 // recordAlone records outcomes without a claim: first all of them, then one by one. An outcome that
 // fails by itself is left to the slow path, later, so that it delays no other.
-func (r *loop) recordAlone(ctx context.Context) error {
-	outcomes, finished := r.flight.collect(r.config.RecordMax)
+func (l *loop) recordAlone(ctx context.Context) error {
+	outcomes, finished := l.flight.collect(l.config.RecordMax)
 	if len(outcomes) == 0 {
 		return nil
 	}
 	begun := time.Now()
-	result, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Finished: finished})
+	result, err := l.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Finished: finished})
 	if err == nil {
-		r.noteRecorded(outcomes, result.Late)
-		r.watch.Turn(len(outcomes), time.Since(begun))
+		l.noteRecorded(outcomes, result.Late)
+		l.watch.Turn(len(outcomes), time.Since(begun))
 		return nil
 	}
-	r.doubt(err)
+	l.doubt(err)
 	if unavailable(err) {
-		r.flight.back(outcomes)
+		l.flight.back(outcomes)
 		return err
 	}
 	stuck := 0
 	for n, outcome := range outcomes {
 		one := []payment.Outcome{outcome}
-		result, err := r.store.Turn(ctx, outbox.Turn{Outcomes: one})
-		r.doubt(err)
+		result, err := l.store.Turn(ctx, outbox.Turn{Outcomes: one})
+		l.doubt(err)
 		switch {
 		case err == nil:
 			// The reaper closes its claim row, after a check of each member.
-			r.flight.lost(one)
-			r.noteRecorded(one, result.Late)
+			l.flight.lost(one)
+			l.noteRecorded(one, result.Late)
 		case unavailable(err):
-			r.flight.back(outcomes[n:])
+			l.flight.back(outcomes[n:])
 			return err
 		default:
-			r.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", outcome.Claim.OutboxID,
+			l.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", outcome.Claim.OutboxID,
 				"claim", outcome.Claim.AttemptNo, "result", outcome.Result,
 				"rail_reference", outcome.RailReference, "error", err)
-			r.flight.lost(one)
-			r.late = append(r.late, lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait), tries: 1})
+			l.flight.lost(one)
+			l.late = append(l.late, lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait), tries: 1})
 			if stuck++; stuck == stuckMax {
-				r.flight.back(outcomes[n+1:]) // each costs a lock timeout of one second
+				l.flight.back(outcomes[n+1:]) // each costs a lock timeout of one second
 				return nil
 			}
 		}
@@ -106,16 +106,16 @@ func (r *loop) recordAlone(ctx context.Context) error {
 
 // claimHalves claims one lane, with half as many rows after each failure. It returns how many it
 // claimed, and whether that is less than it first asked for.
-func (r *loop) claimHalves(
+func (l *loop) claimHalves(
 	ctx, sends context.Context, name string, slots *reservation,
 ) (claimed int, part bool, err error) {
 	one := map[string]*reservation{name: slots}
-	claim := r.request(one)
+	claim := l.request(one)
 	for ; ; part = true {
 		begun := clock.Now()
-		claims, err := r.claimOnce(ctx, claim, nil)
+		claims, err := l.claimOnce(ctx, claim, nil)
 		if err == nil {
-			r.launch(sends, one, claims, begun)
+			l.launch(sends, one, claims, begun)
 			return len(claims), part, nil
 		}
 		if !rejectedByServer(err) || claim.Lanes[0].Free == 1 {
@@ -126,12 +126,12 @@ func (r *loop) claimHalves(
 	}
 }
 
-func (r *loop) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+func (l *loop) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
 	claim.ClaimID = payment.NewID()
-	claims, err := r.store.ClaimOnly(ctx, claim, only)
-	r.doubt(err)
+	claims, err := l.store.ClaimOnly(ctx, claim, only)
+	l.doubt(err)
 	if errors.Is(err, outbox.ErrCommitUnknown) {
-		r.doubts = append(r.doubts, doubt{claim: claim.ClaimID, since: clock.Now()})
+		l.doubts = append(l.doubts, doubt{claim: claim.ClaimID, since: clock.Now()})
 	}
 	return claims, err
 }
@@ -141,8 +141,8 @@ func (r *loop) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []
 // failed are quarantined for an operator. If none can, the lane is at fault, and isolate returns
 // the cause. A row that another session has locked proves neither; the next turn tries it again. A
 // row that was put back after its payment ended is quarantined in any case: the fault is its own.
-func (r *loop) isolate(ctx, sends context.Context, name string, slots *reservation, works bool) error {
-	heads, err := r.store.DueIDs(ctx, name, poisonHeads)
+func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservation, works bool) error {
+	heads, err := l.store.DueIDs(ctx, name, poisonHeads)
 	if err != nil {
 		return err
 	}
@@ -151,19 +151,19 @@ func (r *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 	var cause error
 	elsewhere := false
 	for _, id := range heads {
-		claim := r.request(one)
+		claim := l.request(one)
 		if len(slots.permits) == 0 {
 			break
 		}
 		claim.Lanes[0].Free, claim.Lanes[0].Oldest = 1, 0
 		begun := clock.Now()
-		claims, err := r.claimOnce(ctx, claim, []payment.ID{id})
+		claims, err := l.claimOnce(ctx, claim, []payment.ID{id})
 		switch {
 		case err == nil:
 			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
-			r.launch(sends, one, claims, begun)
+			l.launch(sends, one, claims, begun)
 		case outbox.IsPutBack(service.SQLState(err)):
-			if err := r.quarantinePutBack(ctx, name, err); err != nil {
+			if err := l.quarantinePutBack(ctx, name, err); err != nil {
 				return err
 			}
 			elsewhere = true
@@ -175,8 +175,8 @@ func (r *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 	}
 	switch {
 	case works:
-		r.lanes.works(name)
-		return r.quarantine(ctx, suspects, cause)
+		l.lanes.works(name)
+		return l.quarantine(ctx, suspects, cause)
 	case elsewhere:
 		return nil
 	default:
@@ -186,24 +186,24 @@ func (r *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 
 // quarantinePutBack quarantines many rows at once: a restore of the pending table alone puts them
 // all back.
-func (r *loop) quarantinePutBack(ctx context.Context, name string, cause error) error {
-	heads, err := r.store.DueIDs(ctx, name, putBackHeads)
+func (l *loop) quarantinePutBack(ctx context.Context, name string, cause error) error {
+	heads, err := l.store.DueIDs(ctx, name, putBackHeads)
 	if err != nil {
 		return err
 	}
-	return r.quarantine(ctx, heads, cause)
+	return l.quarantine(ctx, heads, cause)
 }
 
-func (r *loop) quarantine(ctx context.Context, ids []payment.ID, cause error) error {
+func (l *loop) quarantine(ctx context.Context, ids []payment.ID, cause error) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	moved, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
+	moved, err := l.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}
 	for _, id := range moved {
-		r.log.ErrorContext(ctx, "instruction quarantined: it can't be claimed", "outbox_id", id, "error", cause)
+		l.log.ErrorContext(ctx, "instruction quarantined: it can't be claimed", "outbox_id", id, "error", cause)
 	}
 	return nil
 }

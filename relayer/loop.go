@@ -26,22 +26,22 @@ type loop struct {
 }
 
 func newLoop(r *Relayer, primary bool) *loop {
-	s := &loop{Relayer: r, primary: primary, wake: make(chan struct{}, 1)}
-	s.flight.open, s.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
-	s.flight.callers.calls = make(chan func())
-	return s
+	l := &loop{Relayer: r, primary: primary, wake: make(chan struct{}, 1)}
+	l.flight.open, l.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
+	l.flight.callers.calls = make(chan func())
+	return l
 }
 
 // run runs turns until the context ends.
-func (r *loop) run(ctx, sends context.Context) error {
+func (l *loop) run(ctx, sends context.Context) error {
 	var pause pacer
 	for ctx.Err() == nil {
-		pause.wait(ctx, r)
+		pause.wait(ctx, l)
 		if ctx.Err() != nil {
 			return nil
 		}
-		claimed, err := r.turn(ctx, sends, pause.scan || r.scanOwed)
-		pause.after(claimed, err, r)
+		claimed, err := l.turn(ctx, sends, pause.scan || l.scanOwed)
+		pause.after(claimed, err, l)
 		if outbox.Unfit(err) {
 			return err
 		}
@@ -49,26 +49,26 @@ func (r *loop) run(ctx, sends context.Context) error {
 	return nil
 }
 
-func (r *loop) recordRest(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
+func (l *loop) recordRest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.StoreTimeout)
 	defer cancel()
-	return errors.Join(r.resolveDoubts(ctx), r.recordAlone(ctx), r.recordLate(ctx))
+	return errors.Join(l.resolveDoubts(ctx), l.recordAlone(ctx), l.recordLate(ctx))
 }
 
 // checkOnce checks the server for a loop that runs no more turns.
-func (r *loop) checkOnce(ctx context.Context) error {
-	r.checking.Lock()
-	defer r.checking.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
+func (l *loop) checkOnce(ctx context.Context) error {
+	l.checking.Lock()
+	defer l.checking.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.StoreTimeout)
 	defer cancel()
-	return r.checkServer(ctx)
+	return l.checkServer(ctx)
 }
 
 // unrecorded counts what a loop has still to do before it ends. A claim that was looked up and not
 // found is not counted.
-func (r *loop) unrecorded() int {
-	n := r.flight.waiting() + len(r.late)
-	for _, d := range r.doubts {
+func (l *loop) unrecorded() int {
+	n := l.flight.waiting() + len(l.late)
+	for _, d := range l.doubts {
 		if d.asked.IsZero() {
 			n++
 		}
@@ -77,9 +77,9 @@ func (r *loop) unrecorded() int {
 }
 
 // retryLateNow makes every late outcome due, since no later turn will retry them.
-func (r *loop) retryLateNow() {
-	for n := range r.late {
-		r.late[n].at = time.Time{}
+func (l *loop) retryLateNow() {
+	for n := range l.late {
+		l.late[n].at = time.Time{}
 	}
 }
 

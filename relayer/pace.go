@@ -34,24 +34,24 @@ const (
 )
 
 // wait returns when there may be something to do, or when the context has ended.
-func (p *pacer) wait(ctx context.Context, r *loop) {
+func (p *pacer) wait(ctx context.Context, l *loop) {
 	p.notified, p.scan = false, true
 	switch {
 	case p.failures > 0:
 		sleep(ctx, backOff(p.failures-1))
-	case p.skipWait, r.primary && r.lanes.left():
-	case r.load.add(0, time.Now()):
-		p.rest(ctx, r)
-	case r.primary:
-		p.waitForCause(ctx, r)
+	case p.skipWait, l.primary && l.lanes.left():
+	case l.load.add(0, time.Now()):
+		p.rest(ctx, l)
+	case l.primary:
+		p.waitForCause(ctx, l)
 	default:
-		p.waitForMore(ctx, r)
+		p.waitForMore(ctx, l)
 	}
-	if gap := r.config.Pace - time.Since(p.last); gap > 0 && ctx.Err() == nil && p.failures == 0 {
+	if gap := l.config.Pace - time.Since(p.last); gap > 0 && ctx.Err() == nil && p.failures == 0 {
 		sleep(ctx, gap)
 	}
-	if r.primary && !p.scan {
-		p.takeNotification(r)
+	if l.primary && !p.scan {
+		p.takeNotification(l)
 	}
 	p.last = time.Now()
 }
@@ -59,10 +59,10 @@ func (p *pacer) wait(ctx context.Context, r *loop) {
 // takeNotification makes a turn that would only record claim as well, if a notification has arrived
 // since that was decided. Otherwise the notification would wait for the turn and for the pause
 // after it.
-func (p *pacer) takeNotification(r *loop) {
+func (p *pacer) takeNotification(l *loop) {
 	select {
-	case <-r.notified:
-		r.watch.Notified()
+	case <-l.notified:
+		l.watch.Notified()
 		p.notified, p.scan = true, true
 	default:
 	}
@@ -70,19 +70,19 @@ func (p *pacer) takeNotification(r *loop) {
 
 // rest lets instructions and outcomes gather under load. If a lane has more due than it has slots,
 // it returns as soon as a slot is free.
-func (p *pacer) rest(ctx context.Context, r *loop) {
-	if r.primary {
-		p.disarm(ctx, r)
+func (p *pacer) rest(ctx context.Context, l *loop) {
+	if l.primary {
+		p.disarm(ctx, l)
 	}
 	var wake, more chan struct{}
-	backlog := r.lanes.backlog()
+	backlog := l.lanes.backlog()
 	if backlog {
-		wake = r.wake
+		wake = l.wake
 	}
-	if !r.primary {
-		more = r.more
+	if !l.primary {
+		more = l.more
 	}
-	timer := time.NewTimer(max(r.config.Coalesce-time.Since(p.last), 0))
+	timer := time.NewTimer(max(l.config.Coalesce-time.Since(p.last), 0))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -91,17 +91,17 @@ func (p *pacer) rest(ctx context.Context, r *loop) {
 		return
 	case <-timer.C:
 	}
-	p.scan = r.primary || backlog
+	p.scan = l.primary || backlog
 }
 
-func (p *pacer) waitForCause(ctx context.Context, r *loop) {
-	limit := r.config.Poll
-	asleep, scanNow := p.arm(ctx, r)
+func (p *pacer) waitForCause(ctx context.Context, l *loop) {
+	limit := l.config.Poll
+	asleep, scanNow := p.arm(ctx, l)
 	p.verify = false
 	switch {
 	case scanNow:
 		return
-	case r.notifierLost():
+	case l.notifierLost():
 		limit = min(limit, lostWait)
 	case !asleep && !p.taken:
 		limit = min(limit, silentWait)
@@ -110,21 +110,21 @@ func (p *pacer) waitForCause(ctx context.Context, r *loop) {
 	case p.taken:
 		limit = min(limit, takenWait)
 	}
-	if wake := r.lanes.wakeIn(); wake > 0 {
+	if wake := l.lanes.wakeIn(); wake > 0 {
 		limit = min(limit, max(wake, time.Millisecond))
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-r.wake:
+	case <-l.wake:
 		// There is an outcome to record. Enqueues that come now notify.
-		p.scan = !asleep || r.lanes.backlog()
+		p.scan = !asleep || l.lanes.backlog()
 	case <-timer.C:
 		p.verify = true
-		r.watch.Poll()
-	case <-r.notified:
-		r.watch.Notified()
+		l.watch.Poll()
+	case <-l.notified:
+		l.watch.Notified()
 		p.notified = true
 	}
 }
@@ -133,12 +133,12 @@ func (p *pacer) waitForCause(ctx context.Context, r *loop) {
 // scan once more first: what was enqueued without a notification is committed by now. A notifier
 // that can't be disarmed counts as armed. While another relayer has armed the notifier, arm tries
 // again at each poll.
-func (p *pacer) arm(ctx context.Context, r *loop) (asleep, scanNow bool) {
-	armer, ok := r.notifier.(Armer)
+func (p *pacer) arm(ctx context.Context, l *loop) (asleep, scanNow bool) {
+	armer, ok := l.notifier.(Armer)
 	if !ok {
 		return true, false
 	}
-	if r.notifierLost() {
+	if l.notifierLost() {
 		return false, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -155,44 +155,44 @@ func (p *pacer) arm(ctx context.Context, r *loop) (asleep, scanNow bool) {
 	was := p.taken
 	notifies, others, err := armer.Arm(ctx)
 	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "can't arm the notifier: polling faster", "error", err)
+		l.log.WarnContext(ctx, "can't arm the notifier: polling faster", "error", err)
 	}
 	p.armed, p.taken = notifies, others
 	return notifies, notifies || others && !was
 }
 
 // disarm lets enqueues stop notifying: this relayer scans without being woken.
-func (p *pacer) disarm(ctx context.Context, r *loop) {
+func (p *pacer) disarm(ctx context.Context, l *loop) {
 	p.taken = false
-	armer, ok := r.notifier.(Armer)
+	armer, ok := l.notifier.(Armer)
 	if !ok || !p.armed {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := armer.Disarm(ctx); err != nil {
-		r.log.WarnContext(ctx, "disarming the notifier failed: its session was closed", "error", err)
+		l.log.WarnContext(ctx, "disarming the notifier failed: its session was closed", "error", err)
 	}
 	p.armed = false
 }
 
 // waitForMore is the wait of the other loops: for outcomes of their own, or until more is due than
 // one loop can take.
-func (p *pacer) waitForMore(ctx context.Context, r *loop) {
-	timer := time.NewTimer(r.config.Poll)
+func (p *pacer) waitForMore(ctx context.Context, l *loop) {
+	timer := time.NewTimer(l.config.Poll)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-r.more:
+	case <-l.more:
 		return
-	case <-r.wake:
+	case <-l.wake:
 	case <-timer.C:
 	}
-	p.scan = r.lanes.backlog()
+	p.scan = l.lanes.backlog()
 }
 
 // after takes the result of a turn into account.
-func (p *pacer) after(claimed int, err error, r *loop) {
+func (p *pacer) after(claimed int, err error, l *loop) {
 	p.skipWait = false
 	if err != nil {
 		p.failures++
@@ -203,7 +203,7 @@ func (p *pacer) after(claimed int, err error, r *loop) {
 	if p.again {
 		claimed = 1 // enqueues notify whichever relayer claims
 	}
-	r.load.add(claimed, time.Now())
+	l.load.add(claimed, time.Now())
 	// There are more outcomes than one turn records: start the next turn at once.
-	p.skipWait = r.flight.waiting() >= r.config.RecordMax
+	p.skipWait = l.flight.waiting() >= l.config.RecordMax
 }
