@@ -1,8 +1,8 @@
-// Package alerts holds what wakes on-call and what they then look at: the rules
-// of Prometheus, their tests, the dashboards and a runbook for each alert.
+// Package alerts holds the alerts of Railhead: rules for Prometheus, their tests,
+// dashboards for Grafana and a runbook for each alert.
 //
 // The rules are rendered from one template, so that all their durations share a
-// scale: the committed files are scale 1, the end-to-end run renders its own.
+// scale: the committed file has scale 1, and the end-to-end run renders its own.
 package alerts
 
 import (
@@ -21,31 +21,32 @@ import (
 //go:embed rules dashboards runbooks
 var Files embed.FS
 
-// RulesFile are the committed rules, below Files.
+// RulesFile is the file of the committed rules in Files.
 const RulesFile = "rules/railhead.yaml"
 
 const templateFile = "rules/rules.yaml.tmpl"
 
-// Objectives of the budgets: the share of sends that may miss them is what burns.
+// Objectives of the budgets. The share of sends that may miss an objective is its budget.
 const (
 	successObjective = 0.995
 	latencyObjective = 0.99
-	// latencyBound is the bucket of dispatch_latency_ms that an answer must be in.
+	// latencyBound is the bucket of dispatch_latency_ms within which a send meets the objective.
 	latencyBound = 5 * time.Second
-	// burnMin is how many sends must have missed an objective before it counts: one of ten is no rate.
+	// burnMin is the number of sends that must have missed an objective before an alert
+	// fires: one failure among ten sends shows no rate.
 	burnMin = 5
 )
 
-// Settings say how the rules are rendered; the committed ones are Settings{Scale: 1}.
+// Settings are the parameters of the rules; the committed rules have Settings{Scale: 1}.
 type Settings struct {
 	// Scale divides every duration of the rules; 1 to 600.
 	Scale int
 }
 
-// ErrSettings refuses settings that make no rules.
+// ErrSettings reports settings for which no rules can be rendered.
 var ErrSettings = errors.New("can't render rules with these settings")
 
-// Render makes the file of rules.
+// Render returns the file of rules.
 func Render(s Settings) ([]byte, error) {
 	if s.Scale < 1 || s.Scale > 600 {
 		return nil, fmt.Errorf("%w: scale %d; 1 to 600", ErrSettings, s.Scale)
@@ -66,7 +67,7 @@ func (s Settings) funcs() template.FuncMap {
 	return template.FuncMap{
 		"d": s.duration, "s": s.seconds, "inc": s.increase, "links": links, "burns": burns,
 		"windows": func() []string { return []string{"5m", "30m", "1h", "6h", "3d"} },
-		// The bucket's label is "5000" or "5000.0", as the format of the scrape has it.
+		// The bucket's label is "5000" or "5000.0", depending on the format of the scrape.
 		"latencyBucket": func() string {
 			return fmt.Sprintf(`dispatch_latency_ms_bucket{le=~"%d(\\.0)?"}`, latencyBound.Milliseconds())
 		},
@@ -79,10 +80,10 @@ func (s Settings) funcs() template.FuncMap {
 	}
 }
 
-// Scaled is a duration of the rules as these settings render it.
+// Scaled returns a duration of the rules as these settings render it.
 func (s Settings) Scaled(d time.Duration) time.Duration { return d / time.Duration(s.Scale) }
 
-// duration writes a Go duration or days ("3d") as PromQL has it.
+// duration converts a Go duration or days ("3d") to a scaled duration of PromQL.
 func (s Settings) duration(text string) (string, error) {
 	whole, err := parseDuration(text)
 	if err != nil {
@@ -115,10 +116,10 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// increase is what a counter gained in a window. PromQL's own increase sees
-// nothing of what happened before a series' first sample, which is the first
-// event ever and every event of a process that had just started. So a series
-// whose process started within the window counts whole.
+// increase is an expression for what a counter gained in a window. PromQL's own
+// increase misses everything before a series' first sample: the first event ever, and
+// every event of a process that has just started. So the whole value of a series counts
+// if its process started within the window.
 func (s Settings) increase(selector, window string) (string, error) {
 	d, err := s.duration(window)
 	if err != nil {
@@ -135,11 +136,11 @@ func (s Settings) increase(selector, window string) (string, error) {
 // burn is one severity of a budget's alert.
 type burn struct {
 	Severity string
-	Spends   string // what of the budget it spends, for the description
+	Spends   string // how fast the budget is spent, for the description
 	Pairs    []windows
 }
 
-// windows are a long and a short one, and how many times too fast the budget burns in both.
+// windows are a long and a short window, and the factor by which the budget burns too fast in both.
 type windows struct {
 	Long, Short string
 	Factor      float64
@@ -155,11 +156,11 @@ func burns() []burn {
 func budget(objective float64) string  { return strconv.FormatFloat(1-objective, 'g', 3, 64) }
 func percent(objective float64) string { return strconv.FormatFloat(100*objective, 'g', 4, 64) + " %" }
 
-// runbooks is where readers find the runbooks.
+// runbooks is the address of the runbooks.
 const runbooks = "https://github.com/railhead-pay/railhead/blob/main/alerts/runbooks/"
 
-// links are the annotations that lead from an alert to its runbook and its
-// dashboard, which opens for the value of a label if one is named.
+// links returns the annotations that link an alert to its runbook and its dashboard.
+// With a label, the dashboard opens for the value of that label.
 func links(alert, dashboard, label string) string {
 	path := "/d/railhead-" + dashboard
 	if label != "" {

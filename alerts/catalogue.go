@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// catalogue is what docs/metrics.md says is exported: the labels of each metric,
-// with their values where these are named.
+// catalogue is the content of docs/metrics.md: the labels of each metric, with their
+// values where the page lists them.
 type catalogue map[string]map[string][]string
 
 var backticked = regexp.MustCompile("`([^`]*)`")
 
-// readCatalogue reads the tables of docs/metrics.md. A histogram gives its three
-// series; what the rules use of Prometheus itself and of every process is added.
+// readCatalogue reads the tables of docs/metrics.md. A histogram has three series. The
+// metrics that the rules use of Prometheus itself and of every process are added.
 func readCatalogue(text string) catalogue {
 	all := catalogue{"process_start_time_seconds": {}, "up": {}}
 	for line := range strings.Lines(text) {
@@ -55,11 +55,11 @@ func readLabels(cell string) map[string][]string {
 	return labels
 }
 
-// added are the labels that come with the scrape, or with the kind of the series.
+// added are the labels that the scrape or the kind of the series adds.
 var added = []string{"job", "instance", "cell", "le"}
 
-// fault says what is wrong with a selector, or nothing. Recorded are the names
-// that rules make.
+// fault describes what is wrong with a selector, or returns an empty string. recorded
+// are the names of recording rules.
 func (c catalogue) fault(s selector, recorded []string) string {
 	if slices.Contains(recorded, s.metric) {
 		return ""

@@ -42,9 +42,9 @@ func ReadRules(text []byte) ([]Rule, error) {
 }
 
 // Headings are the sections of every runbook, in this order.
-var Headings = []string{"Meaning", "Impact in money", "How to look", "What to do", "How to know it is over"}
+var Headings = []string{"Meaning", "Impact in money", "How to check", "What to do", "How to know it is over"}
 
-// bundle is everything that has to fit together.
+// bundle is the set of files that check compares with each other.
 type bundle struct {
 	rules      []Rule
 	tests      map[string][]byte // by file name without its folder
@@ -53,7 +53,7 @@ type bundle struct {
 	metrics    catalogue
 }
 
-// dashboard is what is checked of one; the rest is for Grafana.
+// dashboard has the fields of a Grafana dashboard that are checked.
 type dashboard struct {
 	UID    string  `json:"uid"`
 	Title  string  `json:"title"`
@@ -120,7 +120,7 @@ func load(files fs.FS, metrics string) (bundle, error) {
 	return b, nil
 }
 
-// check returns everything that does not fit together.
+// check returns every disagreement between the files of a bundle.
 func (b bundle) check() []string {
 	var faults []string
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -221,18 +221,18 @@ func (b bundle) checkRunbook(alert string, say func(string, ...any)) {
 	if !slices.Equal(found, Headings) {
 		say("%s: its runbook has the sections %q; want %q", alert, found, Headings)
 	}
-	if len(Commands(text, "How to look")) == 0 {
-		say("%s: its runbook has no command to look with", alert)
+	if len(Commands(text, "How to check")) == 0 {
+		say("%s: its runbook has no command to check with", alert)
 	}
 	for _, expr := range queries(text) {
 		b.checkMetrics(alert+"'s runbook", expr, say)
 	}
 }
 
-// query is a command of a runbook that asks Prometheus.
+// query matches a command of a runbook that queries Prometheus.
 var query = regexp.MustCompile(`(?m)^promtool query instant "\$PROMETHEUS_URL" '(.*)'$`)
 
-// queries are the expressions that a runbook's commands ask for.
+// queries returns the PromQL expressions of a runbook's commands.
 func queries(runbook string) []string {
 	var all []string
 	for _, found := range query.FindAllStringSubmatch(runbook, -1) {
@@ -241,8 +241,8 @@ func queries(runbook string) []string {
 	return all
 }
 
-// Commands are the blocks marked "console" in a section of a runbook: the ones
-// that work as written.
+// Commands returns the blocks marked "console" in a section of a runbook, which work
+// as written.
 func Commands(runbook, section string) []string {
 	_, text, _ := strings.Cut(runbook, "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
@@ -262,25 +262,25 @@ func (b bundle) checkDashboards(say func(string, ...any)) {
 	for _, file := range slices.Sorted(maps.Keys(b.dashboards)) {
 		one := b.dashboards[file]
 		if other, ok := uids[one.UID]; ok || one.UID == "" {
-			say("%s: uid %q is empty or that of %s too", file, one.UID, other)
+			say("%s: uid %q is empty, or is that of %s too", file, one.UID, other)
 		}
 		uids[one.UID] = file
 		ids := make(map[int]bool)
 		for _, p := range one.Panels {
 			where := fmt.Sprintf("%s, panel %d %q", file, p.ID, p.Title)
 			if p.ID < 1 || ids[p.ID] || p.Title == "" {
-				say("%s: its id is not its own, or it has no title", where)
+				say("%s: its id is not unique, or it has no title", where)
 			}
 			ids[p.ID] = true
 			if p.Type == "row" {
 				continue
 			}
 			if p.Description == "" || len(p.Targets) == 0 {
-				say("%s: no description, or nothing asked", where)
+				say("%s: no description, or no target", where)
 			}
 			for _, t := range p.Targets {
 				if (t.Expr == "") == (t.SQL == "") || (t.SQL != "") != (p.Datasource.Type == sqlSource) {
-					say("%s: target %s must ask by PromQL or by SQL, as its data source does", where, t.RefID)
+					say("%s: target %s must have PromQL or SQL, whichever its data source takes", where, t.RefID)
 				}
 				if t.Expr != "" {
 					b.checkMetrics(where, t.Expr, say)

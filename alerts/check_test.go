@@ -52,7 +52,7 @@ func TestWhatDoesNotFitIsNoticed(t *testing.T) {
 		"a dashboard that is not there":      {RulesFile, "'/d/railhead-rail?", "'/d/railhead-rails?", "no dashboard has the uid"},
 		"a runbook without its heading":      {"runbooks/" + notifier + ".md", "# " + notifier, "# Notifier", "does not begin with its heading"},
 		"a runbook without a section":        {"runbooks/" + notifier + ".md", "## Impact in money", "## Impact", "has the sections"},
-		"a runbook without a command":        {"runbooks/" + notifier + ".md", "```console", "```text", "no command to look with"},
+		"a runbook without a command":        {"runbooks/" + notifier + ".md", "```console", "```text", "no command to check with"},
 		"a metric of a runbook's command":    {"runbooks/" + notifier + ".md", "(railhead_notifier_state)", "(railhead_notifier)", "railhead_notifier is not in docs/metrics.md"},
 		"no runbook":                         {"runbooks/" + notifier + ".md", "", "", notifier + ": no runbook"},
 		"no tests":                           {"rules/tests/" + notifier + ".yaml", "", "", notifier + ": no tests"},
@@ -62,9 +62,9 @@ func TestWhatDoesNotFitIsNoticed(t *testing.T) {
 		"no test for the first event":        {"rules/tests/" + notifier + ".yaml", "name: first event ever", "name: first", `no test "first event ever"`},
 		"a first event after a zero":         {"rules/tests/" + notifier + ".yaml", "'_x3 1x10'", "'0 0 0 1x10'", `no test "first event ever"`},
 		"a panel without a title":            {"dashboards/rail.json", `"title": "In flight`, `"titles": "In flight`, "has no title"},
-		"a panel of two ids":                 {"dashboards/rail.json", `"id": 2,`, `"id": 1,`, "its id is not its own"},
+		"a panel of two ids":                 {"dashboards/rail.json", `"id": 2,`, `"id": 1,`, "its id is not unique"},
 		"one uid twice":                      {"dashboards/rail.json", `"uid": "railhead-rail"`, `"uid": "railhead-overview"`, "that of overview.json too"},
-		"SQL where PromQL is asked":          {"dashboards/rail.json", `"expr":`, `"rawSql":`, "as its data source does"},
+		"SQL where PromQL is asked":          {"dashboards/rail.json", `"expr":`, `"rawSql":`, "whichever its data source takes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

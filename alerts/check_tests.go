@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// ruleTest is what is checked of a test of promtool.
+// ruleTest has the fields of a promtool test that are checked.
 type ruleTest struct {
 	Name   string `yaml:"name"`
 	Alerts []struct {
@@ -23,7 +23,7 @@ type ruleTest struct {
 	} `yaml:"input_series"`
 }
 
-// checkTests wants three tests of an alert, which say what their names promise.
+// checkTests requires three tests of an alert, each of which shows what its name says.
 func (b bundle) checkTests(alert string, say func(string, ...any)) {
 	text, ok := b.tests[alert+".yaml"]
 	if !ok {
@@ -80,8 +80,7 @@ func (t ruleTest) firing(alert string) bool {
 	return false
 }
 
-// absentAtFirst reports whether every series begins late, or with the event itself:
-// nothing of them was there before.
+// absentAtFirst reports whether every series begins late, or with the event itself.
 func (t ruleTest) absentAtFirst() bool {
 	for _, series := range t.Series {
 		if strings.HasPrefix(series.Values, "0 ") {

@@ -82,8 +82,8 @@ func TestParticipantSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := cell.Conn(t, celltest.Readonly)
-	// What a participant without pause and dead letter has rows in.
-	rows := map[string]int{"Waiting": 1, "Money that waits": 1, "The stream": 1, "Newest 50": 1, "Paused": 0, "Open dead letters": 0}
+	// The panels in which a participant without pause and dead letter has rows.
+	rows := map[string]int{"Waiting": 1, "Money in pending": 1, "The stream": 1, "Newest 50": 1, "Paused": 0, "Open dead letters": 0}
 	asked := 0
 	for _, p := range b.dashboards["participant.json"].Panels {
 		for _, target := range p.Targets {

@@ -11,7 +11,7 @@ type selector struct {
 	matchers []matcher
 }
 
-// matcher is label, operator and value as written.
+// matcher has label, operator and value as written.
 type matcher struct{ label, op, value string }
 
 var (
@@ -27,11 +27,11 @@ var (
 	}
 )
 
-// selectors finds the metrics of a PromQL expression that Prometheus accepts. It
-// reads no more of the language than that takes.
+// selectors returns the metrics of a PromQL expression that Prometheus accepts. It
+// parses only as much of the language as that needs.
 func selectors(expr string) []selector {
 	expr = grouping.ReplaceAllString(window.ReplaceAllString(expr, " "), " ")
-	// Matchers are taken out first: a value may hold anything.
+	// Matchers are removed first, because a value may contain any text.
 	var all []selector
 	var rest strings.Builder
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/promrun"
 )
 
-// programs finds Prometheus. Without it the test fails, unless the variable says
-// that this is wanted.
+// programs finds Prometheus. Without it the test fails, unless the variable
+// RAILHEAD_WITHOUT_PROMETHEUS permits that.
 func programs(t *testing.T) promrun.Programs {
 	t.Helper()
 	found, err := promrun.Find(t.Context(), "..")
@@ -30,7 +30,7 @@ func TestPromtoolChecksRules(t *testing.T) {
 	}
 }
 
-// TestPromtoolTestsRules runs what rules/tests say of each alert.
+// TestPromtoolTestsRules runs the tests of rules/tests.
 func TestPromtoolTestsRules(t *testing.T) {
 	t.Parallel()
 	found := programs(t)

@@ -195,7 +195,7 @@ func (o Options) runFault(ctx context.Context, w *world, watch *watcher, f fault
 	fired := o.awaitFiring(ctx, watch, f, fail)
 	sum.fired += fired
 	firedAfter := time.Since(begun)
-	o.runbooks(ctx, w, f, vars, "How to look", fail)
+	o.runbooks(ctx, w, f, vars, "How to check", fail)
 
 	healed := time.Now()
 	if err := errors.Join(w.heal(), f.heal(ctx, w)); err != nil {
