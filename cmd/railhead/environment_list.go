@@ -24,7 +24,7 @@ func connectionVariables() variables {
 			{"RAILHEAD_RELAYER_URL", "DATABASE_URL", "relayer: a member of railhead_executor"},
 			{"RAILHEAD_REAPER_URL", "DATABASE_URL", "reaper: a member of railhead_executor"},
 			{"RAILHEAD_CALLBACKS_URL", "DATABASE_URL", "callbacks: a member of railhead_callbacks"},
-			{"RAILHEAD_API_URL", "DATABASE_URL", "api: a member of railhead_api; it needs direct sessions, to hear outcomes"},
+			{"RAILHEAD_API_URL", "DATABASE_URL", "api: a member of railhead_api; it needs direct sessions, for LISTEN"},
 			{"RAILHEAD_EVENTS_URL", "DATABASE_URL", "events: a member of railhead_events"},
 			{"RAILHEAD_LISTEN_URL", "RAILHEAD_RELAYER_URL", "a direct session for LISTEN, where RAILHEAD_RELAYER_URL leads to a pooler in transaction mode"},
 			{"RAILHEAD_METRICS_URL", "the component's own", "the gauges of /metrics that come from the database: a member of railhead_readonly. " +
@@ -37,7 +37,7 @@ func connectionVariables() variables {
 func libpqVariables() variables {
 	return variables{
 		title: "Variables of libpq",
-		about: "What a connection string lacks comes from these, with the meaning that PostgreSQL's own programs give them. Without a " +
+		about: "They complete a connection string, with the meaning that they have for PostgreSQL's own programs. Without a " +
 			"connection string PGHOST or PGSERVICE has to be set.",
 		list: []variable{
 			{"PGHOST", "the local socket", "host, or folder of the Unix socket"},
@@ -77,7 +77,7 @@ func processVariables() variables {
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
 			{"RAILHEAD_RAILS_FILE", "rails.yaml", "relayer, callbacks: the rails file"},
 			{"RAILHEAD_EVENTS_FILE", "events.yaml", "events: the file of endpoints"},
-			{"RAILHEAD_STATE_DIR", "", "folder in which a component keeps what it knows to be committed, for its next start. Without " +
+			{"RAILHEAD_STATE_DIR", "", "folder in which a component stores what it remembers of the server, for its next start. Without " +
 				"it a restart of the server and of all services suspends the lanes"},
 			{"RAILHEAD_WORKER_ID", "new at each start", "the component's name in heartbeats and attempts, 1 to 200 bytes"},
 			{"RAILHEAD_HTTP_ADDR", "127.0.0.1:0", "address of /healthz, /readyz and /metrics; port 0 is any free one"},
@@ -88,18 +88,18 @@ func processVariables() variables {
 			{"RAILHEAD_API_ADDR_FILE", "", "api: file that the bound address is written to"},
 			{"RAILHEAD_API_CERT_FILE", "", "api: its certificate, in PEM, read again when it changes; without it TLS has to be in front of it"},
 			{"RAILHEAD_API_KEY_FILE", "", "api: the certificate's key"},
-			{"RAILHEAD_API_CLIENT_CA_FILE", "", "api: certificates that sign those of clients; without it a client's certificate is known by the token that is bound to its key"},
+			{"RAILHEAD_API_CLIENT_CA_FILE", "", "api: certificates that sign those of clients; without it a client's certificate is checked against the token that is bound to its key"},
 			{"RAILHEAD_API_CONNECTIONS", "1000", "api: connections of callers at once; more wait"},
 			{"RAILHEAD_API_STREAMS", "500", "api: streams of events at once, of the connections"},
 			{"RAILHEAD_API_ORIGINS", "", "api: origins of pages that may read events, such as https://shop.example, with commas between"},
-			{"RAILHEAD_API_EVENT_KEYS", "", "api: where the secrets are that seal tokens for events, env:NAME or file:PATH, with commas between, at most 4 of at least 32 bytes: the first one seals, each opens, the same in every process; without one there are no such tokens"},
-			{"RAILHEAD_API_DATABASE_CONNECTIONS", "8", "api: connections to the database, 1 to 100, in addition to one that hears outcomes"},
-			{"RAILHEAD_DATABASE_SIZE_LIMIT", "0", "bytes that the database's disk can hold, for the alert before it is full; 0: not known"},
+			{"RAILHEAD_API_EVENT_KEYS", "", "api: where the secrets are that seal event tokens, env:NAME or file:PATH, with commas between, at most 4 of at least 32 bytes: the first one seals, each opens, the same in every process; without one there are no event tokens"},
+			{"RAILHEAD_API_DATABASE_CONNECTIONS", "8", "api: connections to the database, 1 to 100, in addition to one for LISTEN"},
+			{"RAILHEAD_DATABASE_SIZE_LIMIT", "0", "bytes that the database's disk can hold, for the alert before it is full; 0: no limit is known"},
 			{"RAILHEAD_LOG_LEVEL", "info", "debug, info, warn or error"},
 			{"RAILHEAD_LOG_FORMAT", "by terminal", "text or json; by default text on a terminal, else json"},
-			{"NO_COLOR", "", "every command: any value takes the colours away"},
-			{"COLUMNS", "120", "every command: how many characters a line of a table has at most"},
-			{"TERM", "", "every command: dumb takes the colours away"},
+			{"NO_COLOR", "", "every command: any value disables colours"},
+			{"COLUMNS", "120", "every command: the most characters of a line of a table"},
+			{"TERM", "", "every command: dumb disables colours"},
 		},
 	}
 }
@@ -109,8 +109,8 @@ func numberVariables() variables {
 		title: "Numbers of a process",
 		about: "Durations have a unit, such as 500ms.",
 		list: []variable{
-			{"RAILHEAD_POLL", "500ms", "relayer: how often it looks for due instructions while no notification arrives; 50ms to 1m"},
-			{"RAILHEAD_COALESCE", "10ms", "relayer: how long instructions and answers gather for a turn while they stream; 0 to 1s"},
+			{"RAILHEAD_POLL", "500ms", "relayer: how often it polls for due instructions while no notification arrives; 50ms to 1m"},
+			{"RAILHEAD_COALESCE", "10ms", "relayer: how long a busy relayer collects instructions and answers for a turn; 0 to 1s"},
 			{"RAILHEAD_CLAIM_MAX", "500", "relayer: instructions, and outcomes, of one turn; 1 to 5000"},
 			{"RAILHEAD_HEARTBEAT_EVERY", "2s", "time between heartbeats, 10ms to 1m; a third of the setting heartbeat_stale if that is less"},
 			{"RAILHEAD_REFRESH_EVERY", "5s", "relayer: how often profiles are read again; 10ms to 10m"},
@@ -146,16 +146,16 @@ func traceVariables() variables {
 		about: "The standard variables of OpenTelemetry. With none of the first three set nothing is exported. Headers, certificates, " +
 			"batches and limits of the exporter are those of the OpenTelemetry SDK.",
 		list: []variable{
-			{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "the collector; setting it switches traces on"},
+			{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "the collector; setting it enables traces"},
 			{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "", "the same, for traces alone"},
-			{"OTEL_TRACES_EXPORTER", "", "otlp switches traces on without an endpoint (localhost then), none switches them off"},
+			{"OTEL_TRACES_EXPORTER", "", "otlp enables traces without an endpoint (localhost then), none disables them"},
 			{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "http/protobuf or grpc"},
 			{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "the same, for traces alone"},
 			{"OTEL_TRACES_SAMPLER", "parentbased_always_on", "which traces are kept; for a busy cell parentbased_traceidratio"},
 			{"OTEL_TRACES_SAMPLER_ARG", "", "the sampler's argument, such as 0.01"},
 			{"OTEL_SERVICE_NAME", "railhead-COMPONENT", "the name of the service in traces"},
 			{"OTEL_RESOURCE_ATTRIBUTES", "", "attributes of every span"},
-			{"OTEL_SDK_DISABLED", "", "true switches traces off"},
+			{"OTEL_SDK_DISABLED", "", "true disables traces"},
 		},
 	}
 }
