@@ -160,7 +160,7 @@ var notFields = []string{
 	// values, paths into documents and files
 	"timestamp.body", "creditor.iban", "items.0.id", "rails.yaml",
 	// settings of the cell
-	"start_within", "record_within",
+	"start_within", "record_within", "claim_timeout",
 }
 
 // TestPageNames: what the prose of docs/rails.md writes like a field is one.
