@@ -19,7 +19,7 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// apiService is the HTTP door to the enqueue, as a component.
+// apiService is the HTTP API as a component.
 type apiService struct {
 	settings settings
 	store    *door.Door
@@ -29,10 +29,10 @@ type apiService struct {
 	draining atomic.Bool
 }
 
-// awayBeat is how often a database that is away is tried.
+// awayBeat is how often a heartbeat is tried while the database can't be reached.
 const awayBeat = 250 * time.Millisecond
 
-// newAPI wires the API to its own login.
+// newAPI creates the API with its own login.
 func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_API_URL", s.APIURL)
 	if err != nil {
@@ -60,7 +60,7 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	}
 	beat := func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 		pulse, err := store.Heartbeat(ctx, beat)
-		// Until one goes in again each call is answered at once. One that the end of the process cut off says nothing.
+		// Until a heartbeat is written again each call is answered at once. A heartbeat that the end of the process cut off shows nothing.
 		if !service.Denied(err) && !errors.Is(err, context.Canceled) {
 			door.SetAway(err != nil)
 		}
@@ -70,7 +70,7 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	return &apiService{settings: s, store: store, api: door, heart: heart, log: log}, store.Close, nil
 }
 
-// listOf reads a list with commas between.
+// listOf splits a list at its commas.
 func listOf(text string) (all []string) {
 	for each := range strings.SplitSeq(text, ",") {
 		if each = strings.TrimSpace(each); each != "" {
@@ -80,7 +80,7 @@ func listOf(text string) (all []string) {
 	return all
 }
 
-// eventKeys fetches the secrets that tokens for events are sealed by.
+// eventKeys resolves the secrets that seal event tokens.
 func eventKeys(refs string) (keys [][]byte, err error) {
 	for _, text := range listOf(refs) {
 		var ref secret.Ref
@@ -96,7 +96,7 @@ func eventKeys(refs string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// Run serves until the context ends, then lets requests under way get their answers.
+// Run serves until the context ends, and then answers the requests under way.
 func (a *apiService) Run(ctx context.Context) error {
 	listener, err := listen("RAILHEAD_API_ADDR", a.settings.APIAddr, a.settings.APIFile)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *apiService) Run(ctx context.Context) error {
 	if err := a.beat(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	// Where it can't be asked now, each enqueue asks.
+	// If the database can't be asked now, each enqueue asks.
 	if err := a.store.CheckKeys(ctx); errors.Is(err, outbox.ErrSecondKeys) {
 		return errors.Join(usage(err), listener.Close())
 	}
@@ -120,7 +120,7 @@ func (a *apiService) Run(ctx context.Context) error {
 	return err
 }
 
-// beatEvery is less while the database is away.
+// beatEvery is the time between heartbeats, which is shorter while the database can't be reached.
 func (a *apiService) beatEvery() time.Duration {
 	if a.Ready() != nil {
 		return min(a.heart.Every(), awayBeat)
@@ -146,7 +146,7 @@ func (a *apiService) beatAndNote(ctx context.Context) error {
 	return nil
 }
 
-// ended says the last word.
+// ended notes the last uses of tokens, and writes the heartbeat of a stop.
 func (a *apiService) ended(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -156,7 +156,7 @@ func (a *apiService) ended(ctx context.Context) {
 	a.heart.Stopped(last)
 }
 
-// Ready reports whether the database takes instructions.
+// Ready reports whether the database accepts instructions.
 func (a *apiService) Ready() error {
 	if a.draining.Load() {
 		return errors.New("the process is being stopped")

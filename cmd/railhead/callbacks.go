@@ -17,7 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/rails/railconfig"
 )
 
-// newCallbacks wires the endpoint for callbacks to its own login.
+// newCallbacks creates the endpoint for callbacks with its own login.
 func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_CALLBACKS_URL", s.CallbacksURL)
 	if err != nil {

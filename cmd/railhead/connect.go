@@ -13,8 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
-// config is how a command's login reaches the cell. One command needs one
-// connection, and a second one for what it looks up meanwhile.
+// config is the configuration of a command's connection to the cell. A command needs
+// one connection, and a second one for look-ups in the meantime.
 func (s settings) config(url string) ledger.Config {
 	return ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-cli", MaxConns: 2}
 }
@@ -52,8 +52,8 @@ func withLedger[T interface{ Close() }](ctx context.Context, variable string, ow
 	return do(opened)
 }
 
-// adminConfig is how migrate and roles connect: not through package ledger, which
-// speaks for services, but as a login that may change the schema.
+// adminConfig is the configuration of migrate and roles. They do not use package ledger,
+// which is for services, but a login that may change the schema.
 func adminConfig() (*pgx.ConnConfig, string, error) {
 	s, err := readSettings()
 	if err != nil {

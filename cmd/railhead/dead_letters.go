@@ -15,11 +15,11 @@ import (
 )
 
 func deadLetterCommand() *cobra.Command {
-	return group("dead-letter", "Work on the instructions that wait for a person",
+	return group("dead-letter", "Work on the instructions that need an operator",
 		letterListCommand(), letterShowCommand(),
-		letterTriageCommand("acknowledge", "acknowledged", operator.Acknowledge, "Say that an operator works on a dead letter"),
+		letterTriageCommand("acknowledge", "acknowledged", operator.Acknowledge, "Record that an operator works on a dead letter"),
 		letterTriageCommand("escalate", "escalated", operator.Escalate, "Hand a dead letter on"),
-		letterTriageCommand("close", "closed", operator.Close, "Close a dead letter of what was provably not paid"),
+		letterTriageCommand("close", "closed", operator.Close, "Close the dead letter of a payment that was provably not made"),
 		letterReplayCommand(), letterResolveCommand())
 }
 
@@ -29,9 +29,9 @@ func letterListCommand() *cobra.Command {
 	var filter reader.LetterFilter
 	command := &cobra.Command{
 		Use: "list", Short: "List dead letters, or count them by code",
-		Long: "List the dead letters that are open, the longest waiting first. With --status resolved or manual_replay\n" +
-			"those that are closed, the latest first. With --by-code how many there are of each reason, code and rail, and\n" +
-			"what they are worth in each currency. Connects by RAILHEAD_READER_URL.",
+		Long: "List the open dead letters, the oldest first. With --status resolved or manual_replay list\n" +
+			"the closed ones, the latest first. With --by-code count them by reason, code and rail, and add up\n" +
+			"their amounts by currency. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead dead-letter list --reason OUTCOME_UNKNOWN --rail bank\n" +
 			"  railhead dead-letter list --code AC04 --participant p1 --older-than 24h\n" +
 			"  railhead dead-letter list --by-code\n" +
@@ -138,7 +138,7 @@ func toneOfReason(reason payment.DeadReason) tone {
 	}
 }
 
-// shownLetter is a timeline whose dead letter is what one came for.
+// shownLetter is the JSON of dead-letter show: a timeline, and what ends its dead letter.
 type shownLetter struct {
 	shown
 	Remedy string `json:"remedy"` // of a closed one too
@@ -146,9 +146,9 @@ type shownLetter struct {
 
 func letterShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a dead letter, all that led to it, and what ends it",
-		Long: "Show a dead letter with the instruction's whole timeline, and say what ends it.\n\n" +
-			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. Connects by RAILHEAD_READER_URL.",
+		Use: "show ID", Short: "Show a dead letter, its history, and the acts that end it",
+		Long: "Show a dead letter with the instruction's whole timeline, and the acts that end it.\n\n" +
+			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {

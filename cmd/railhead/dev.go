@@ -18,10 +18,10 @@ func devCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dev", Short: "Run a whole installation on this machine and pay a sample",
 		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
-			"schema and roles, the simulated bank, a relayer, a reaper and the HTTP API as processes of their own. Enqueues a\n" +
-			"sample of instructions, shows how they are paid, compares the database with the bank's own ledger, and\n" +
-			"stays up until Ctrl-C, with a login for each role, a token of the API and the fault switches of the bank printed. With --once\n" +
-			"it ends there: 0 if every instruction was dispatched and executed exactly once, 8 if not.",
+			"schema and roles, the simulated bank, a relayer, a reaper and the HTTP API, each in its own process. It enqueues a\n" +
+			"sample of instructions, shows how they are paid, compares the database with the bank's own ledger, prints a login for\n" +
+			"each role, a token of the API and the fault switches of the bank, and runs until Ctrl-C. With --once\n" +
+			"it ends after the comparison: 0 if every instruction was dispatched and executed exactly once, 8 if not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
@@ -42,8 +42,8 @@ func devCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.BoolVar(&options.Once, "once", false, "end when the sample is paid")
-	flags.StringVar(&options.Dir, "dir", "build/run", "where data, ledger and logs stay between runs")
-	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "where the evidence of this run goes")
+	flags.StringVar(&options.Dir, "dir", "build/run", "folder of data, ledger and logs, kept between runs")
+	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "folder for the evidence of this run")
 	flags.StringVar(&options.Bank, "bank", "", "the simulated bank's binary; by default railsim in the folder of this one")
 	flags.IntVar(&options.Instructions, "instructions", 1000, "how many instructions to pay, 1 to 100000")
 	flags.IntVar(&options.Participants, "participants", 50, "of how many participants")

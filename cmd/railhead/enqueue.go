@@ -24,13 +24,13 @@ func enqueueCommand() *cobra.Command {
 		Long: `Put one instruction into the outbox by its flags, or many by --file.
 
 A file has one JSON object a line, with the names of the SQL function's arguments: instruction_id, participant_id,
-idempotency_key, rail_type, payload, and if need be not_before, expires_at, priority, headers, send_once. A line that is no such
-object, names a field twice or names one that is not there is refused before anything of it is sent. Lines go in by
-transactions of at most 500. Each line gets a result on standard output, in order; one that is refused carries its
-SQLSTATE, the others go in, and the exit code is 7. Run it again after anything: the same key with the same content
-is the same instruction.
+idempotency_key, rail_type, payload, and optionally not_before, expires_at, priority, headers, send_once. A line that is no such
+object, names a field twice or has an unknown field is refused before it is sent. Lines are enqueued in
+transactions of at most 500. Each line has a result on standard output, in order; one that is refused has its
+SQLSTATE, the others are enqueued, and the exit code is 7. The command can be repeated after any failure: the same key
+with the same content is the same instruction.
 
-With -o json each result is one JSON object on a line. Connects by RAILHEAD_INGEST_URL.`,
+With -o json each result is one JSON object on a line. Connects with RAILHEAD_INGEST_URL.`,
 		Example: "  railhead enqueue --instruction-id INV-7 --participant-id p1 --idempotency-key INV-7 \\\n" +
 			"    --rail bank --amount 10.50 --currency EUR --payload '{\"debtor\":{\"account\":\"a\"},\"creditor\":{\"account\":\"b\"}}'\n" +
 			"  railhead enqueue --file instructions.jsonl\n" +
@@ -55,9 +55,9 @@ With -o json each result is one JSON object on a line. Connects by RAILHEAD_INGE
 	}
 	flags := command.Flags()
 	flags.StringVarP(&file, "file", "f", "", "a file of JSON objects, one a line; - is standard input")
-	flags.StringVar(&one.id, "instruction-id", "", "the caller's name of the order")
-	flags.StringVar(&one.participant, "participant-id", "", "whose stream of instructions it is")
-	flags.StringVar(&one.key, "idempotency-key", "", "one for each payment that is meant; a retry repeats it")
+	flags.StringVar(&one.id, "instruction-id", "", "the caller's name of the instruction")
+	flags.StringVar(&one.participant, "participant-id", "", "the participant to whose stream it belongs")
+	flags.StringVar(&one.key, "idempotency-key", "", "one key for each payment; a retry repeats it")
 	flags.StringVar(&one.rail, "rail", "", "the rail, as railhead rail list names it")
 	flags.StringVar(&one.payload, "payload", "", "a JSON object; @FILE reads it from a file, @- from standard input")
 	flags.StringVar(&one.amount, "amount", "", "decimal, such as 10.50; becomes payload.amount")
@@ -116,8 +116,8 @@ func (o oneInstruction) instruction(stdin io.Reader) (payment.Instruction, error
 // payloadBytesMax bounds what is read of a payload; the cell's own bound is lower.
 const payloadBytesMax = 2 << 20
 
-// payloadJSON reads the payload and puts amount and currency into it. What it
-// names itself must not be named by a flag too.
+// payloadJSON reads the payload and adds amount and currency to it. A field of the
+// payload must not be given by a flag too.
 func (o oneInstruction) payloadJSON(stdin io.Reader) ([]byte, error) {
 	text := []byte(o.payload)
 	if name, isFile := strings.CutPrefix(o.payload, "@"); isFile {

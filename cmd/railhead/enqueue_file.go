@@ -38,9 +38,8 @@ func enqueueFile(cmd *cobra.Command, name string) error {
 	})
 }
 
-// leaving is a reader that is left behind in the middle of a read when the
-// context ends: a terminal or a pipe may never say another word. A caller that
-// leaves it is about to end the process.
+// leaving is a reader whose Read returns when the context ends, although the read of a
+// terminal or a pipe may never return. The process is about to end then.
 type leaving struct {
 	ctx  context.Context
 	from io.Reader
@@ -51,7 +50,7 @@ func (l leaving) Read(p []byte) (int, error) {
 		n   int
 		err error
 	}
-	own := make([]byte, len(p)) // the read that is left behind must not write into p
+	own := make([]byte, len(p)) // a read that is abandoned must not write into p
 	done := make(chan answer, 1)
 	go func() {
 		n, err := l.from.Read(own)
@@ -65,21 +64,21 @@ func (l leaving) Read(p []byte) (int, error) {
 	}
 }
 
-// fileLoad is a file on its way into the outbox.
+// fileLoad enqueues the lines of a file.
 type fileLoad struct {
 	ingest *ingest.Ingest
 	out    output
 	notes  io.Writer
 	lines  *lineReader
-	said   time.Time // when progress was last told
+	said   time.Time // when progress was last reported
 
 	enqueued, replayed, refused int
 	closed                      int // of the refused, those that are valid: enqueue is closed for them
 	done                        int // the last line whose result is written
 }
 
-// run takes batch after batch. Whatever ends it, the lines up to done have their
-// results, and the rest has not been sent, or in one batch of unknown result.
+// run enqueues one batch after another. When it ends, the lines up to done have their
+// results, and the others have not been sent, except for one batch of unknown result.
 func (l *fileLoad) run(ctx context.Context) error {
 	for {
 		batch, err := l.read(ctx)
@@ -103,9 +102,9 @@ func (l *fileLoad) run(ctx context.Context) error {
 	return withCode(exitPartial, l.left())
 }
 
-// left says what to do about the lines that were refused; nil: there are none.
+// left is an error that says what to do about the lines that were refused; nil: there are none.
 func (l *fileLoad) left() error {
-	const again = "what went in stays as it is"
+	const again = "the enqueued ones are not changed"
 	switch wrong := l.refused - l.closed; {
 	case l.refused == 0:
 		return nil
@@ -121,15 +120,15 @@ func (l *fileLoad) left() error {
 }
 
 func (l *fileLoad) tell(how string) {
-	fmt.Fprintf(l.notes, "%s: line %d, %d enqueued, %d there before, %d refused\n", how, l.done, l.enqueued, l.replayed, l.refused)
+	fmt.Fprintf(l.notes, "%s: line %d, %d enqueued, %d replayed, %d refused\n", how, l.done, l.enqueued, l.replayed, l.refused)
 }
 
 func (l *fileLoad) stopped(err error) error {
 	l.tell("stopped")
-	return fmt.Errorf("after line %d: %w\nRun the same command again: what went in stays as it is", l.done, err)
+	return fmt.Errorf("after line %d: %w\nRun the same command again: the enqueued lines are not changed", l.done, err)
 }
 
-// read takes the lines of the next transaction. io.EOF comes with the last of them.
+// read reads the lines of the next transaction. It returns io.EOF with the last of them.
 func (l *fileLoad) read(ctx context.Context) ([]inputLine, error) {
 	var batch []inputLine
 	for size := 0; len(batch) < batchLinesMax && size < batchBytesMax; {
@@ -174,8 +173,8 @@ func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
 	return nil
 }
 
-// enqueue repeats a batch of unknown commit, which can't make a second
-// instruction, and halves one that is longer than this cell takes.
+// enqueue repeats a batch whose commit is unknown, which can't make a second
+// instruction, and halves one that is longer than this cell accepts.
 func (l *fileLoad) enqueue(ctx context.Context, valid []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	const tries = 3
 	var results []outbox.ReceiptOrFault

@@ -19,14 +19,14 @@ import (
 // lineBytesMax bounds a line: the largest payload that any cell may allow, twice.
 const lineBytesMax = 2 << 20
 
-// inputLine is one line of a file: an instruction, or why it is none.
+// inputLine is one line of a file: an instruction, or the fault that it has.
 type inputLine struct {
 	no    int // from 1
 	in    payment.Instruction
 	fault *outbox.Fault
 }
 
-// lineReader reads instructions line by line. Lines of blanks are passed over.
+// lineReader reads instructions line by line. It skips blank lines.
 type lineReader struct {
 	from *bufio.Reader
 	no   int
@@ -36,7 +36,7 @@ func newLineReader(from io.Reader) *lineReader {
 	return &lineReader{from: bufio.NewReaderSize(from, 64<<10)}
 }
 
-// next gives the next line, or io.EOF.
+// next returns the next line, or io.EOF.
 func (r *lineReader) next() (inputLine, error) {
 	for {
 		text, tooLong, err := r.read()
@@ -63,8 +63,8 @@ func (r *lineReader) next() (inputLine, error) {
 	}
 }
 
-// read gives one line without its end. Of one that is too long it keeps nothing
-// and reads on to its end, so that the next line is a line.
+// read returns one line without its end. It discards a line that is too long up to its
+// end, so that the next read begins with a line.
 func (r *lineReader) read() (text []byte, tooLong bool, err error) {
 	for {
 		part, err := r.from.ReadSlice('\n')
@@ -157,7 +157,7 @@ func kindOf(name string) string {
 	}
 }
 
-// resultLine is what became of one instruction. Its fields are part of the
+// resultLine is the result of one instruction. Its fields are part of the
 // command's contract.
 type resultLine struct {
 	Line          int        `json:"line,omitempty"`
@@ -167,7 +167,7 @@ type resultLine struct {
 	SequenceID    int64      `json:"sequence_id,omitempty"`
 	CreatedAt     *time.Time `json:"created_at,omitempty"`
 	State         string     `json:"state,omitempty"`
-	Differs       []string   `json:"differs,omitempty"` // what the first call said otherwise, which holds
+	Differs       []string   `json:"differs,omitempty"` // the fields in which the first call differs; its values hold
 	SQLState      string     `json:"sqlstate,omitempty"`
 	Message       string     `json:"message,omitempty"`
 	Hint          string     `json:"hint,omitempty"`
@@ -198,7 +198,7 @@ func (r resultLine) text() string {
 	}
 	text := fmt.Sprintf("%s%s\t%s\t%s\t%d\t%s", line, r.Result, oneLine(r.InstructionID), r.OutboxID, r.SequenceID, orDash(r.State))
 	if len(r.Differs) > 0 {
-		text += "\tnot taken over, the first call holds: " + strings.Join(r.Differs, ", ")
+		text += "\tnot changed, the first call's values hold: " + strings.Join(r.Differs, ", ")
 	}
 	return text
 }

@@ -63,9 +63,9 @@ func TestFileBehindAClosedGate(t *testing.T) {
 	}
 	who.want(exitOK, "intake", "close", celltest.Bank, "--reason", "their new year")
 	for lines, want := range map[string]string{
-		valid:                  "1 lines were refused because enqueue is closed for them (RH014); run the file again once it is open: what went in stays as it is",
-		valid + "{}\n" + "7\n": "3 lines were refused; correct 2 of them. Enqueue is closed for the other 1 (RH014): run the file again once it is open: what went in stays as it is",
-		"{}\n":                 "1 lines were refused; correct them and run the file again: what went in stays as it is",
+		valid:                  "1 lines were refused because enqueue is closed for them (RH014); run the file again once it is open: the enqueued ones are not changed",
+		valid + "{}\n" + "7\n": "3 lines were refused; correct 2 of them. Enqueue is closed for the other 1 (RH014): run the file again once it is open: the enqueued ones are not changed",
+		"{}\n":                 "1 lines were refused; correct them and run the file again: the enqueued ones are not changed",
 	} {
 		if said := run(exitPartial, lines); !strings.Contains(said, want) {
 			t.Errorf("%q: it says %q, want %q", lines, said, want)

@@ -19,7 +19,7 @@ type eventsService struct {
 	heart      *service.Heart
 }
 
-// newEvents wires the service to its own login.
+// newEvents creates the service with its own login.
 func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_EVENTS_URL", s.EventsURL)
 	if err != nil {
@@ -35,7 +35,7 @@ func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		return nil, nil, usage(err)
 	}
 	config.MaxConns = 1
-	beats, err := events.Open(ctx, config) // for heartbeats alone: deliveries may hold all connections
+	beats, err := events.Open(ctx, config) // for heartbeats only: deliveries may use all connections
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
@@ -50,7 +50,7 @@ func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 	return &eventsService{deliveries: deliveries, heart: heart}, end, nil
 }
 
-// Run delivers until the context ends, then lets deliveries under way finish.
+// Run delivers until the context ends, and then finishes the deliveries under way.
 func (e *eventsService) Run(ctx context.Context) error {
 	beat := func(ctx context.Context) error {
 		if err := e.heart.Beat(ctx, "running"); service.Fatal(err) {

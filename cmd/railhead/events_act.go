@@ -17,11 +17,11 @@ import (
 
 func eventsCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "events", Short: "Deliver what happened to callers' endpoints, as webhooks",
+		Use: "events", Short: "Deliver events to callers' endpoints, as webhooks",
 		Long: "Deliver events to the endpoints of RAILHEAD_EVENTS_FILE: signed as Standard Webhooks, those of an instruction\n" +
-			"in their order, again and again until they are taken (docs/ingest.md#webhooks). Connects by\n" +
-			"RAILHEAD_EVENTS_URL as a member of railhead_events. Any number may run: each endpoint is one's at a time.\n" +
-			"SIGTERM lets deliveries under way finish.",
+			"in their order, repeatedly until they are accepted (docs/ingest.md#webhooks). Connects with\n" +
+			"RAILHEAD_EVENTS_URL as a member of railhead_events. Any number may run: one at a time delivers to an endpoint.\n" +
+			"SIGTERM ends it after the deliveries under way.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "events") },
 	}
 	command.AddCommand(endpointsCommand(), heldCommand(), redeliverCommand(), discardCommand(), testEndpointCommand())
@@ -30,9 +30,9 @@ func eventsCommand() *cobra.Command {
 
 func endpointsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "endpoints", Short: "List the endpoints, how far each has come, and what waits",
-		Long: "List the endpoints that events were ever delivered to: up to when the feed was read for each, how many events\n" +
-			"wait to be tried again, and how many of them are not tried by themselves any more. Connects by\n" +
+		Use: "endpoints", Short: "List the endpoints, the place of each in the feed, and the events that wait",
+		Long: "List the endpoints to which events were ever delivered: the time up to which the feed was read for each, the number\n" +
+			"of events that are to be tried again, and how many of them are tried on request only. Connects with\n" +
 			"RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,10 +79,10 @@ func writeEndpoints(o output, all []outbox.ListedEndpoint) error {
 
 func heldCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "held", Short: "Say whether rows are held from callers, and by which transaction",
-		Long: "Say since when rows of the archive are held from callers: those that were written while an older transaction is\n" +
-			"under way in the server, in whichever database. It names the session of the oldest one, or the prepared\n" +
-			"transaction. Rows are held for milliseconds all the time. Connects by RAILHEAD_READER_URL.",
+		Use: "held", Short: "Show whether rows are held back from callers, and by which transaction",
+		Long: "Show since when rows of the archive are held back from callers: those that were written while an older transaction is\n" +
+			"open in the server, in whichever database. It names the session of the oldest one, or the prepared\n" +
+			"transaction. Rows are held back for milliseconds all the time. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -100,7 +100,7 @@ func heldCommand() *cobra.Command {
 	}
 }
 
-// heldSentence says what holds events.
+// heldSentence names the transaction that holds events back.
 func heldSentence(held reader.HeldEvents) string {
 	if held.Since.IsZero() {
 		return "no row is held from callers"
@@ -120,17 +120,17 @@ func heldSentence(held reader.HeldEvents) string {
 func redeliverCommand() *cobra.Command {
 	var endpoint, since, reason string
 	command := &cobra.Command{
-		Use: "redeliver", Short: "Try what waits at once, or deliver again what happened since a moment",
-		Long: "Have what waits for an endpoint tried again at once, also what is not tried by itself any more, and end its pause.\n" +
-			"With --since everything that happened from that moment on is delivered once more, with the ids that the events\n" +
-			"had. Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
+		Use: "redeliver", Short: "Try waiting events at once, or deliver again from a moment on",
+		Long: "Try the events that wait for an endpoint at once, also those that are tried on request only, and end its pause.\n" +
+			"With --since all events from that moment on are delivered once more, with the same\n" +
+			"ids. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var from time.Time
 			if since != "" {
 				var err error
 				if from, err = time.Parse(time.RFC3339, since); err != nil || from.Year() < 2000 || from.After(time.Now()) {
-					return usage(errors.New("--since is a moment that is over, such as 2026-11-26T09:00:00Z"))
+					return usage(errors.New("--since must be a moment in the past, such as 2026-11-26T09:00:00Z"))
 				}
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
@@ -140,7 +140,7 @@ func redeliverCommand() *cobra.Command {
 				}
 				said := fmt.Sprintf("endpoint %s: %d waiting events are due now", oneLine(endpoint), waited)
 				if !from.IsZero() {
-					said += ", and so is what happened since " + clock(from)
+					said += ", and so are the events since " + clock(from)
 				}
 				return act{Act: "REDELIVER_EVENTS", Endpoint: endpoint, Now: "due", Changed: true}.write(cmd, said)
 			})
@@ -157,10 +157,10 @@ func redeliverCommand() *cobra.Command {
 func discardCommand() *cobra.Command {
 	var endpoint, reason string
 	command := &cobra.Command{
-		Use: "discard", Short: "Give up for good what an endpoint never takes",
-		Long: "Give up for good the events that wait for an endpoint and are not tried by themselves any more: they are not\n" +
-			"delivered, and what waits behind them of their instructions is. They stay in the archive, and in GET /v1/events.\n" +
-			"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
+		Use: "discard", Short: "Give up for good the events that an endpoint never accepts",
+		Long: "Give up for good the events that wait for an endpoint and are tried on request only: they are not\n" +
+			"delivered, and the later events of their instructions are. They stay in the archive, and in GET /v1/events.\n" +
+			"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
@@ -168,7 +168,7 @@ func discardCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				said := fmt.Sprintf("endpoint %s: %d events are not delivered any more", oneLine(endpoint), discarded)
+				said := fmt.Sprintf("endpoint %s: %d events are given up", oneLine(endpoint), discarded)
 				return act{Act: "DISCARD_EVENTS", Endpoint: endpoint, Now: "discarded", Changed: discarded > 0}.write(cmd, said)
 			})
 		},
@@ -184,7 +184,7 @@ func testEndpointCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "test", Short: "Send one signed event of no payment to an endpoint",
 		Long: "Send an event of type railhead.test, which is about no payment, to an endpoint of RAILHEAD_EVENTS_FILE, signed by\n" +
-			"its secrets, and say what it answered. It uses no database, and ends with exit 1 where the event was not taken.",
+			"its secrets, and print its answer. It uses no database, and ends with exit code 1 if the event was not accepted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
@@ -206,7 +206,7 @@ func testEndpointCommand() *cobra.Command {
 			if o.json {
 				return o.document(said)
 			}
-			return o.text("endpoint %s took event %s (HTTP %d) in %s\n", oneLine(endpoint), said.ID, said.HTTPStatus, span(said.Took))
+			return o.text("endpoint %s accepted event %s (HTTP %d) in %s\n", oneLine(endpoint), said.ID, said.HTTPStatus, span(said.Took))
 		},
 	}
 	command.Flags().StringVar(&endpoint, "endpoint", "", "the endpoint's id")

@@ -50,7 +50,7 @@ func TestEventsAreDelivered(t *testing.T) {
 		"RAILHEAD_OPERATOR_URL=" + cell.URL(celltest.Operator), "RAILHEAD_EVENTS_FILE=" + writeFile(t, "events.yaml", endpointAt(endpoint.URL)),
 		"WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}}
-	if got := who.want(exitOK, "events", "test", "--endpoint", "shop"); !strings.HasPrefix(got.out, "endpoint shop took event evt_test_") || tests.Load() != 1 {
+	if got := who.want(exitOK, "events", "test", "--endpoint", "shop"); !strings.HasPrefix(got.out, "endpoint shop accepted event evt_test_") || tests.Load() != 1 {
 		t.Errorf("it says %s, %d tests came", got.out, tests.Load())
 	}
 	who.want(exitOK, "enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail", "bank",

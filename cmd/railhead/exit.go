@@ -58,7 +58,7 @@ func withCode(code int, err error) error {
 
 func usage(err error) error { return withCode(exitUsage, err) }
 
-// exitCode says how an error ends the process.
+// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	if err == nil {
 		return exitOK
@@ -93,8 +93,8 @@ func codeOf(err error) int {
 	}
 }
 
-// unreachable reports whether there was no server to talk to, it went away, or it
-// takes no connection.
+// unreachable reports whether no server was reached, it stopped, or it accepts no
+// connection.
 func unreachable(err error, state string) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
@@ -106,7 +106,7 @@ func unreachable(err error, state string) bool {
 		state == "" && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// report prints an error as one block that says what to do.
+// report prints an error and, below it, what to do.
 func report(w io.Writer, err error) {
 	fmt.Fprintf(w, "railhead: %s\n", printable(eachOnce(err.Error())))
 	if say := advice(err); say != "" {
@@ -114,8 +114,8 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// eachOnce leaves out the tabs of an error's lines, and lines that are there again: a
-// connection that was tried with TLS and without fails twice with the same words.
+// eachOnce removes tabs and repeated lines from an error: a connection that was tried
+// with TLS and without fails twice with the same text.
 func eachOnce(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -127,8 +127,7 @@ func eachOnce(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// advice is the next step that an error of the server asks for, where the error
-// itself does not say.
+// advice is the next step after an error of the server that does not name it.
 func advice(err error) string {
 	if blocked, ok := errors.AsType[*operator.BlockedError](err); ok {
 		return blockedAdvice(blocked)
@@ -136,11 +135,11 @@ func advice(err error) string {
 	switch state := ledger.SQLState(err); {
 	case state == "42501":
 		return "The login may not do this. Connect as a member of the role that may (railhead help environment),\n" +
-			"or bring the grants in line: railhead roles apply."
+			"or apply the grants: railhead roles apply."
 	case strings.HasPrefix(state, "28"):
-		return "The server does not let this login in: check its name and password in the connection string."
+		return "The server refuses this login: check its name and password in the connection string."
 	case state == "3F000" || state == "42P01" || state == "42883":
-		return "The cell is not there, or older than this build: check --cell, then run railhead migrate up\n" +
+		return "The cell does not exist, or is older than this build: check --cell, then run railhead migrate up\n" +
 			"and railhead roles apply."
 	case exitCode(err) == exitUnreachable:
 		return "Check that the server runs and that the connection string leads to it (railhead help environment)."
@@ -151,7 +150,7 @@ func advice(err error) string {
 	}
 }
 
-// blockedAdvice is how an operator gets past another session's open transaction.
+// blockedAdvice says how an operator ends another session's open transaction.
 func blockedAdvice(blocked *operator.BlockedError) string {
 	var end strings.Builder
 	end.WriteString("End its transaction")

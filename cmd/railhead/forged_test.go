@@ -126,7 +126,7 @@ func TestInquireCommand(t *testing.T) {
 	if said := resolve(exitNotAllowed).errors; !strings.Contains(said, "railhead payment inquire") {
 		t.Errorf("the refusal does not say what to do: %s", said)
 	}
-	if said := who.want(exitOK, "payment", "inquire", "INV-1", "--reason", "ticket 4711").out; !strings.HasPrefix(said, "put out for one inquiry: ") {
+	if said := who.want(exitOK, "payment", "inquire", "INV-1", "--reason", "ticket 4711").out; !strings.HasPrefix(said, "due for one inquiry: ") {
 		t.Errorf("inquire said %q", said)
 	}
 	works.answer(works.claim()[0], payment.ResultNotFound, payment.Outcome{})
@@ -138,7 +138,7 @@ func TestInquireCommand(t *testing.T) {
 	who.want(exitNotAllowed, "payment", "inquire", "INV-1", "--reason", "x")
 	shown := who.want(exitOK, "payment", "show", "INV-1").out
 	for _, want := range []string{
-		"money        not executed: by evidence of " + celltest.Operator + ", ticket 4711 (row 8)", "a person has the rail asked", "a person resolved it",
+		"money        not executed: by evidence of " + celltest.Operator + ", ticket 4711 (row 8)", "an operator had the rail asked", "an operator resolved it",
 		"without the rail's word: they never got it", "it was not paid, by evidence of " + celltest.Operator + ", ticket 4711.",
 	} {
 		if !strings.Contains(shown, want) {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// probe is what a component says of itself.
+// probe reports whether a component can work.
 type probe interface {
-	// Ready returns nil, or why the component can't work right now.
+	// Ready returns nil, or the reason why the component can't work at present.
 	Ready() error
 }
 
-// serveHealth answers /healthz (the process lives), /readyz (every component can
-// work, else 503 and why) and /metrics until the context ends. The bound address goes
-// to addrFile, if one is named, once it listens.
+// serveHealth serves /healthz (the process runs), /readyz (200 if every component can
+// work, otherwise 503 and the reasons) and /metrics until the context ends. It writes the
+// bound address to addrFile, if one is named, once it listens.
 func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]probe, metrics http.Handler, log *slog.Logger) error {
 	listener, err := listen("RAILHEAD_HTTP_ADDR", addr, addrFile)
 	if err != nil {
@@ -37,7 +37,7 @@ func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]p
 	stop := context.AfterFunc(ctx, func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		server.Shutdown(last) // probes are short; whatever is cut off asks again
+		server.Shutdown(last) // probes are short, and are repeated if they are cut off
 	})
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -14,7 +14,7 @@ import (
 )
 
 func intakeCommand() *cobra.Command {
-	return group("intake", "Refuse new instructions of a rail, of a participant or of everything, and take them again",
+	return group("intake", "Refuse new instructions of a rail, of a participant or of everything, and accept them again",
 		intakeCloseCommand(), intakeOpenCommand(), intakeListCommand())
 }
 
@@ -23,11 +23,11 @@ func intakeCloseCommand() *cobra.Command {
 	command := intakeSwitch("close", "Refuse new instructions of a rail, of a participant, or of everything",
 		"Refuse new instructions of a rail, of a participant, or of everything: a caller that enqueues gets RH014, and\n"+
 			"nothing is stored. What was enqueued before stays and is dispatched; a call that repeats one of those is\n"+
-			"answered as ever. To stop dispatch and go on taking instructions, use railhead rail pause.\n"+
-			"An enqueue that is under way when the gate closes may still go in.\n"+
-			"With --for or --until the reaper opens the gate; without, an operator does. What is closed already keeps the\n"+
-			"first login, time and reason, and opens when the later of the two ends comes.\n"+
-			"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
+			"answered as before. To stop dispatch and accept instructions, use railhead rail pause.\n"+
+			"An enqueue that is under way when the gate closes may still be stored.\n"+
+			"With --for or --until the reaper opens the gate; without, an operator does. A gate that is closed already keeps the\n"+
+			"first login, time and reason, and opens at the later of the two ends.\n"+
+			"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
@@ -45,9 +45,9 @@ func intakeCloseCommand() *cobra.Command {
 }
 
 func intakeOpenCommand() *cobra.Command {
-	return intakeSwitch("open", "Take new instructions again of what was closed",
-		"Take new instructions again of what railhead intake close has closed. Each gate is opened by itself: a rail\n"+
-			"that is closed stays so when everything is opened. Connects by RAILHEAD_OPERATOR_URL.",
+	return intakeSwitch("open", "Accept new instructions again",
+		"Open a gate that railhead intake close has closed, so that new instructions are accepted again. Each gate is opened\n"+
+			"separately: a rail that is closed stays closed when everything is opened. Connects with RAILHEAD_OPERATOR_URL.",
 		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			changed, err := operator.OpenEnqueue(ctx, gate, reason)
 			if err != nil {
@@ -109,7 +109,7 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 	return command
 }
 
-// gateClosed says what a closing did.
+// gateClosed describes the effect of a closing.
 func gateClosed(gate reader.Gate, changed bool, closed *reader.ClosedGate) string {
 	var inForce *reader.Pause
 	if closed != nil {
@@ -118,7 +118,7 @@ func gateClosed(gate reader.Gate, changed bool, closed *reader.ClosedGate) strin
 	return stopped("enqueue for "+oneLine(gate.String()), "closed", "opens", changed, inForce)
 }
 
-// gateOpened says what an opening did, and what still refuses new instructions.
+// gateOpened describes the effect of an opening, and the gate that still refuses new instructions.
 func gateOpened(gate reader.Gate, changed bool, everything *reader.ClosedGate) string {
 	said := "enqueue for " + oneLine(gate.String()) + " was not closed"
 	if changed {
@@ -132,9 +132,9 @@ func gateOpened(gate reader.Gate, changed bool, everything *reader.ClosedGate) s
 
 func intakeListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List what new instructions are refused of",
-		Long: "List the rails and participants of which new instructions are refused, and everything where it is closed:\n" +
-			"since when, by whom and why, and until when; what was closed last comes first. Connects by RAILHEAD_READER_URL.",
+		Use: "list", Short: "List the closed gates",
+		Long: "List the gates that are closed, so that new instructions of a rail, a participant or everything are refused:\n" +
+			"since when, by whom and why, and until when; the one that was closed last comes first. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {

@@ -18,10 +18,10 @@ func logCommand() *cobra.Command {
 	var following bool
 	var every time.Duration
 	command := &cobra.Command{
-		Use: "log", Short: "Show what operators did, when and why",
-		Long: "Show the operator log: each act of an operator, and each pause that a relayer made by itself, with its login, its\n" +
-			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow it goes on\n" +
-			"with what commits from then on, also over an outage of the database, and ends by Ctrl-C with exit code 0. Connects by RAILHEAD_READER_URL.",
+		Use: "log", Short: "Show the acts of operators, with time and reason",
+		Long: "Show the operator log: each act of an operator, and each pause that a relayer made, with its login, its\n" +
+			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow it continues\n" +
+			"with the acts that commit from then on, also over an outage of the database, and ends by Ctrl-C with exit code 0. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment INV-1 -o jsonl\n  railhead log --follow",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,8 +54,8 @@ func logCommand() *cobra.Command {
 	flags.StringVar(&instruction, "payment", "", "only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
 	flags.DurationVar(&filter.Since, "since", 0, "only acts of this last time, such as 24h; 0: of all time")
 	flags.IntVar(&filter.Limit, "limit", 100, "at most so many acts, 1 to 10000")
-	flags.BoolVarP(&following, "follow", "f", false, "go on with what commits from now on")
-	flags.DurationVar(&every, "every", time.Second, "time between two looks of --follow, 100ms to 1m")
+	flags.BoolVarP(&following, "follow", "f", false, "continue with the acts that commit from now on")
+	flags.DurationVar(&every, "every", time.Second, "time between two polls of --follow, 100ms to 1m")
 	return command
 }
 

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// newLog writes to standard error: text for people, JSON for machines.
+// newLog returns a log to standard error: text on a terminal, otherwise JSON.
 func newLog(s settings, component string) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
@@ -43,7 +43,7 @@ func isTerminal(file *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// withTrace adds the trace to a line that was written inside of one.
+// withTrace adds the trace id to a line that is written inside a trace.
 type withTrace struct{ slog.Handler }
 
 func (h withTrace) Handle(ctx context.Context, record slog.Record) error {

@@ -1,6 +1,6 @@
-// Command railhead is the whole service in one binary: it keeps the schema and
-// the roles of a cell, takes instructions, sends them, repairs what is left, and
-// shows what became of each.
+// Command railhead is every service and every act of an operator in one binary: it
+// migrates the schema and the roles of a cell, enqueues instructions, dispatches them,
+// repairs the claims of dead workers, and shows the outcome of each.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func main() { os.Exit(run()) }
 
-// run stops in order at the first signal; the second one kills.
+// run stops in order at the first signal; the second one ends the process at once.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -30,8 +30,8 @@ func run() int {
 	return exitCode(err)
 }
 
-// execute tells a wrong command line, which never got to its command, from a
-// command that did not succeed.
+// execute distinguishes a wrong command line, which did not reach its command, from a
+// command that failed.
 func execute(ctx context.Context, root *cobra.Command) error {
 	began := false
 	noteBegin(root, &began)
@@ -59,7 +59,8 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "railhead",
 		Short: "Dispatch payment instructions to payment rails: never lost, never paid twice",
-		Long: "Railhead takes payment instructions, keeps them in PostgreSQL and dispatches each to its payment rail.\n\n" +
+		Long: "Railhead is a transactional outbox for payment instructions: it stores them in PostgreSQL and dispatches each to its\n" +
+			"payment rail.\n\n" +
 			"Data goes to standard output, everything else to standard error. Exit codes: railhead help exit-codes.\n" +
 			"Connections and other settings come from the environment: railhead help environment.",
 		SilenceUsage: true, SilenceErrors: true,
@@ -79,7 +80,7 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
-// checkGlobals takes the global flags over before any command runs.
+// checkGlobals applies the global flags before any command runs.
 func checkGlobals(cmd *cobra.Command) error {
 	if format, err := cmd.Flags().GetString("output"); err == nil && !slices.Contains(formats, format) {
 		return usage(fmt.Errorf("--output is %q: use one of %v", bounded(format, 40), formats))
@@ -91,8 +92,8 @@ func checkGlobals(cmd *cobra.Command) error {
 	if err := migrations.CheckCell(cell); err != nil {
 		return usage(fmt.Errorf("--cell: %w", err))
 	}
-	// The flag wins over the variable for every command alike, those that start
-	// processes of their own included.
+	// The flag takes precedence over the variable for every command, those that start
+	// processes included.
 	if err := os.Setenv("RAILHEAD_CELL", cell); err != nil {
 		return fmt.Errorf("setting the cell: %w", err)
 	}

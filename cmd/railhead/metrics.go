@@ -10,11 +10,11 @@ import (
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
-// newDatabaseMetrics wires the reading of what only the database knows to a
+// newDatabaseMetrics creates the reader of the gauges from the database, with a
 // connection of its own, so that it never waits for a turn, nor a turn for it.
-// The login of a relayer or reaper may read all of it; RAILHEAD_METRICS_URL names
-// another. The logins of callbacks, api and events read no table: without that variable nothing is
-// read there, and the first result is nil.
+// The login of a relayer or reaper can read all of them; RAILHEAD_METRICS_URL names
+// another one. The logins of callbacks, api and events read no table: without that
+// variable they have no such gauges, and the first result is nil.
 func newDatabaseMetrics(ctx context.Context, s settings, kind string, set *metrics.Set, log *slog.Logger) (*metrics.Database, func(), error) {
 	if (kind == "callbacks" || kind == "api" || kind == "events") && s.MetricsURL == "" {
 		return nil, func() {}, nil

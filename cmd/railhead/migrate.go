@@ -24,12 +24,12 @@ func migrateUpCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "up", Short: "Apply the migrations that the cell lacks, and restore functions changed by hand",
 		Long: "Apply the migrations that the cell lacks, each in a transaction of its own, and then restore, in one more,\n" +
-			"functions that were dropped or changed by hand. Says which it restored. A cell with a newer migration than\n" +
-			"this binary has is refused, and so is one of before version 0.1.0 whose schema is not that of the baseline.\n\n" +
-			"Components refuse at their start a cell that lacks a migration of theirs, and say what to run; one that a newer\n" +
-			"build has migrated they take where that migration says so. Migrate, apply the roles, then restart the\n" +
+			"functions that were dropped or changed by hand, and print their names. A cell with a newer migration than\n" +
+			"this binary has is refused, and so is one from before version 0.1.0 whose schema is not that of the baseline.\n\n" +
+			"Components refuse at their start a cell that lacks one of their migrations, and print the command to run. They accept\n" +
+			"a cell that a newer build has migrated if that migration serves them. Migrate, apply the roles, then restart the\n" +
 			"components one by one with the new binary: docs/upgrades.md has the rules.\n\n" +
-			"Connects by RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run:\n" +
+			"Connects with RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run:\n" +
 			"they wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,7 +72,7 @@ func migrateUpCommand() *cobra.Command {
 	return command
 }
 
-// functionsRestored says how many functions were changed by hand, and names them.
+// functionsRestored counts the functions that were changed by hand, and names them.
 func functionsRestored(names []string) string {
 	if len(names) == 0 {
 		return "0 functions restored"
@@ -80,8 +80,8 @@ func functionsRestored(names []string) string {
 	return fmt.Sprintf("%d functions restored (%s)", len(names), strings.Join(names, ", "))
 }
 
-// sayDifference says what a migrate up would find other than this build makes it,
-// in a cell that lacks no migration.
+// sayDifference reports how the schema of a cell that lacks no migration differs from
+// that of this build.
 func sayDifference(cmd *cobra.Command, config *pgx.ConnConfig, cell string) (err error) {
 	conn, err := pgx.ConnectConfig(cmd.Context(), config)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// act is what a command of an operator did, as data.
+// act is the result of an operator's command, as data.
 type act struct {
 	Act           string     `json:"act"`
 	RailType      string     `json:"rail_type,omitempty"`
@@ -21,12 +21,12 @@ type act struct {
 	Endpoint      string     `json:"endpoint_id,omitempty"`
 	OutboxID      payment.ID `json:"outbox_id,omitzero"`
 	AttemptNo     int        `json:"attempt_no,omitempty"` // of the last row of the instruction
-	Before        string     `json:"before,omitempty"`     // what it was until now
+	Before        string     `json:"before,omitempty"`     // the value before the act
 	Now           string     `json:"now"`
 	Changed       bool       `json:"changed"`
 }
 
-// write says what was done: one line for people, one document for programs.
+// write prints the result: a line of text, or a JSON document.
 func (a act) write(cmd *cobra.Command, said string) error {
 	o := outputOf(cmd)
 	if o.json {
@@ -35,14 +35,14 @@ func (a act) write(cmd *cobra.Command, said string) error {
 	return o.text("%s\n", said)
 }
 
-// What acts on one instruction say that they did.
+// The sentences of acts on one instruction.
 
 func triaged(done string, id payment.ID, before string) string {
 	return fmt.Sprintf("%s: %s, was %s", done, id, before)
 }
 
-// replayed names the row behind which it waits: its REPLAYED row, or the last one of what was
-// quarantined, which may have none.
+// replayed names the row after which the instruction is in pending: its REPLAYED row, or
+// the last row of a quarantined instruction, which may have none.
 func replayed(id payment.ID, row int) string {
 	if row == 0 {
 		return fmt.Sprintf("back in pending: %s, never claimed", id)
@@ -57,20 +57,20 @@ func resolved(id payment.ID, state payment.State) string {
 func cancelled(id payment.ID, row int) string { return fmt.Sprintf("cancelled: %s, row %d", id, row) }
 
 func putOut(id payment.ID, row int) string {
-	return fmt.Sprintf("put out for one inquiry: %s, row %d", id, row)
+	return fmt.Sprintf("due for one inquiry: %s, row %d", id, row)
 }
 
 func dueChanged(id payment.ID, due operator.DueChange) string {
 	return fmt.Sprintf("due at %s: %s, was due at %s", clock(due.Is), id, clock(due.Was))
 }
 
-// needReason adds the flag that every act of an operator wants.
+// needReason adds the flag that every act of an operator requires.
 func needReason(command *cobra.Command, into *string) {
-	command.Flags().StringVar(into, "reason", "", "why, for those who read the operator log later")
+	command.Flags().StringVar(into, "reason", "", "the reason, for readers of the operator log")
 	must(command.MarkFlagRequired("reason"))
 }
 
-// onPayment runs an act on the one instruction that a reference means.
+// onPayment runs an act on the one instruction that a reference identifies.
 func onPayment(ctx context.Context, reference string, do func(*operator.Operator, payment.ID) error) error {
 	return withOperator(ctx, func(operator *operator.Operator) error { return onFound(ctx, operator, reference, do) })
 }
@@ -87,8 +87,8 @@ func onFound(ctx context.Context, operator *operator.Operator, reference string,
 }
 
 // onPayments runs an act on each of several instructions, in a transaction of its own.
-// One that is refused stops no other; any other error ends the command, and what was
-// done until then stays.
+// One that is refused stops no other; any other error ends the command, and the acts
+// until then remain.
 func onPayments(cmd *cobra.Command, references []string, do func(*operator.Operator, payment.ID) error) error {
 	if len(references) == 1 {
 		return onPayment(cmd.Context(), references[0], do)
@@ -115,11 +115,11 @@ func onPayments(cmd *cobra.Command, references []string, do func(*operator.Opera
 }
 
 // severalHelp is for acts that take several instructions.
-const severalHelp = "Several IDs are acted on in turn, each in a transaction of its own: one that is refused stops no other, and the\n" +
-	"exit code is then 7. To act on what a list shows, and on no more, keep the list:\n" +
+const severalHelp = "Several IDs are processed in turn, each in a transaction of its own: one that is refused stops no other, and the\n" +
+	"exit code is then 7. To act on exactly the dead letters of a list, save the list:\n" +
 	"railhead dead-letter list --code CODE --limit 1000 -o jsonl >letters.jsonl\n" +
 	"jq -r .outbox_id letters.jsonl | xargs railhead dead-letter "
 
-// idHelp says how instructions are named.
-const idHelp = "ID is an outbox id, a rail key, an instruction id or the rail's own reference, and must mean one instruction.\n" +
-	"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
+// idHelp describes how instructions are named.
+const idHelp = "ID is an outbox id, a rail key, an instruction id or the rail's own reference, and must identify one instruction.\n" +
+	"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."

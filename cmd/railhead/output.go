@@ -89,7 +89,7 @@ func wrote(err error) error {
 	return nil
 }
 
-// cell is one field of a table. Tone colours it on terminals that want colours.
+// cell is one field of a table. Tone is its colour on terminals with colours.
 type cell struct {
 	text string
 	tone tone
@@ -97,7 +97,7 @@ type cell struct {
 
 type tone string
 
-// The tones, as terminals know them.
+// The tones, as codes of a terminal.
 const (
 	plain  tone = ""
 	good   tone = "32"
@@ -114,8 +114,8 @@ func plainCells(texts ...string) []cell {
 	return cells
 }
 
-// tableWidth is how many characters a line of a table has at most, where its columns can
-// be made so narrow: 120, or what the variable COLUMNS says.
+// tableWidth is the most characters of a line of a table, if its columns can be made so
+// narrow: 120, or the value of the variable COLUMNS.
 func tableWidth(getenv func(string) string) int {
 	if width, err := strconv.Atoi(getenv("COLUMNS")); err == nil && width > 0 {
 		return width
@@ -123,15 +123,15 @@ func tableWidth(getenv func(string) string) int {
 	return 120
 }
 
-// columnGap is between two columns.
+// columnGap is the number of blanks between two columns.
 const columnGap = 2
 
-// narrowest is how narrow a column is made at most.
+// narrowest is the least width to which a column is narrowed.
 const narrowest = 8
 
-// table writes rows under a heading, each column as wide as its widest field. Where a
-// line gets too long, fields go on below themselves, the widest columns first; ids stay
-// whole, to be copied.
+// table writes rows under a heading, each column as wide as its widest field. If a
+// line gets too long, fields continue below themselves, the widest columns first; ids are
+// never split, so that they can be copied.
 func (o output) table(heading []string, rows [][]cell) error {
 	all := append([][]cell{plainCells(heading...)}, rows...)
 	for n := range all[0] {
@@ -240,7 +240,7 @@ func (o output) paint(text string, t tone) string {
 	return "\x1b[" + string(t) + "m" + text + "\x1b[0m"
 }
 
-// printable takes control characters out of what others wrote: a rail's message
+// printable replaces control characters in text from outside: a rail's message
 // must not move a terminal's cursor. Line ends stay.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -254,7 +254,7 @@ func printable(text string) string {
 // oneLine is printable without line ends.
 func oneLine(text string) string { return strings.ReplaceAll(printable(text), "\n", " ") }
 
-// clock is a moment for people, in UTC to the millisecond.
+// clock formats a moment in UTC to the millisecond.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -262,7 +262,7 @@ func clock(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// span is a time span for people: its two largest units.
+// span formats a time span with its two largest units.
 func span(d time.Duration) string {
 	d = d.Abs()
 	switch {
@@ -281,7 +281,7 @@ func span(d time.Duration) string {
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// orDash stands in for what is not there.
+// orDash returns a dash for an empty text.
 func orDash(text string) string {
 	if text == "" {
 		return "-"
@@ -289,7 +289,7 @@ func orDash(text string) string {
 	return text
 }
 
-// bounded cuts a text that others chose the length of.
+// bounded cuts a text from outside to a length.
 func bounded(text string, limit int) string {
 	runes := []rune(printable(text))
 	if len(runes) <= limit {

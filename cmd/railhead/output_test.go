@@ -97,8 +97,8 @@ func TestNextStep(t *testing.T) {
 		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z (by the rail's inquiry schedule); row 2 was UNKNOWN WORKER_LOST": {
 			Pending:  &reader.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
 			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
-		"nothing by itself: it could not be claimed and is quarantined until a person looks": {Pending: &reader.PendingRow{Quarantine: true}},
-		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":           {Pending: &reader.PendingRow{Pause: &reader.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
+		"no automatic step: it could not be claimed and is quarantined until an operator acts": {Pending: &reader.PendingRow{Quarantine: true}},
+		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":             {Pending: &reader.PendingRow{Pause: &reader.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
 			Now: now.Add(time.Second), ExpiresAt: now, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "everything"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
@@ -107,9 +107,9 @@ func TestNextStep(t *testing.T) {
 			Now: now, ExpiresAt: now, Unconfirmed: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
 			Now: now, ExpiresAt: now, RepeatsSince: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
-		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller wants one send alone, and a restore may have forgotten one; it is due at 2026-11-21T09:00:00.000Z": {
+		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and a restore may have lost one; it is due at 2026-11-21T09:00:00.000Z": {
 			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
-		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller wants one send alone, and a restore may have forgotten one; no running relayer serves rail wire": {
+		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and a restore may have lost one; no running relayer serves rail wire": {
 			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"SEND, due since 6.0s; never claimed before": { // nothing holds it
 			Now: now, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -6000}},
@@ -123,9 +123,9 @@ func TestNextStep(t *testing.T) {
 			Now: now, ExpiresAt: now, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed quarantines it as UNCLAIMABLE": {
 			Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "rail wire"}}},
-		"in flight with w for 3.0s; a reaper takes over if it stays silent": {
+		"in flight with w for 3.0s; a reaper repairs it if its worker stops": {
 			Now: now.Add(3 * time.Second), Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching, WorkerID: "w", CreatedAt: now}}},
-		"nothing by itself: it waits for a person since 2026-11-21T09:00:00.000Z (FAILED)": {
+		"no automatic step: it needs an operator since 2026-11-21T09:00:00.000Z (FAILED)": {
 			Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "pending", OpenedAt: now}},
 		"nothing: it has ended":         {Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
 		"nothing: only its key is left": {},

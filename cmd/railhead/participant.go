@@ -15,8 +15,8 @@ func participantCommand() *cobra.Command {
 func participantPauseCommand() *cobra.Command {
 	var end pauseEnd
 	command := participantSwitch("pause", "Stop claims of a participant's instructions",
-		"Stop claims of a participant's instructions, on every rail. It may go on enqueueing; what is in flight\n"+
-			"goes on.\n"+pauseHelp,
+		"Stop claims of a participant's instructions, on every rail. It can still enqueue; calls in flight\n"+
+			"complete.\n"+pauseHelp,
 		func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
@@ -35,8 +35,8 @@ func participantPauseCommand() *cobra.Command {
 }
 
 func participantResumeCommand() *cobra.Command {
-	return participantSwitch("resume", "Let a participant's instructions be claimed again",
-		"Let a participant's instructions be claimed again. Connects by RAILHEAD_OPERATOR_URL.",
+	return participantSwitch("resume", "Resume claims of a participant's instructions",
+		"Resume claims of a participant's instructions. Connects with RAILHEAD_OPERATOR_URL.",
 		func(ctx context.Context, op *operator.Operator, id, reason string) (act, string, error) {
 			changed, err := op.ResumeParticipant(ctx, id, reason)
 			if err != nil {

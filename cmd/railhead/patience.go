@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// patienceAfter is how long a command works in silence on a terminal.
+// patienceAfter is how long a command runs on a terminal before it reports that it does.
 const patienceAfter = time.Second
 
-// ownProgress marks a command that says itself how far it is, or runs until it is stopped.
+// ownProgress marks a command that reports its own progress, or runs until it is stopped.
 const ownProgress = "own progress"
 
 // withProgress marks a command with ownProgress.
@@ -22,7 +22,7 @@ func withProgress(command *cobra.Command) *cobra.Command {
 	return command
 }
 
-// patienceOf says on a terminal that the command still works, until what it returns is called.
+// patienceOf reports on a terminal that the command still runs, until stop is called.
 func patienceOf(cmd *cobra.Command) (stop func()) {
 	file, ok := cmd.ErrOrStderr().(*os.File)
 	if !ok || !isTerminal(file) || cmd.Annotations[ownProgress] != "" {
@@ -31,7 +31,7 @@ func patienceOf(cmd *cobra.Command) (stop func()) {
 	return patience(file, cmd.CommandPath(), patienceAfter)
 }
 
-// patience writes a line after first, and one each time that the span since the start has
+// patience writes a line after first, and one each time that the time since the start has
 // doubled.
 func patience(w io.Writer, what string, first time.Duration) (stop func()) {
 	done, start := make(chan struct{}), time.Now()
@@ -42,7 +42,7 @@ func patience(w io.Writer, what string, first time.Duration) (stop func()) {
 			case <-done:
 				return
 			case <-time.After(time.Until(start.Add(next))):
-				fmt.Fprintf(w, "%s: at work for %s\n", what, span(next))
+				fmt.Fprintf(w, "%s: running for %s\n", what, span(next))
 			}
 		}
 	})

@@ -22,7 +22,7 @@ func TestPatience(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		stop()
 		time.Sleep(time.Minute)
-		const want = "railhead payment list: at work for 1.0s\nrailhead payment list: at work for 2.0s\nrailhead payment list: at work for 4.0s\n"
+		const want = "railhead payment list: running for 1.0s\nrailhead payment list: running for 2.0s\nrailhead payment list: running for 4.0s\n"
 		if said.String() != want {
 			t.Errorf("said %q", said.String())
 		}

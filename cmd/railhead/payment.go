@@ -14,19 +14,19 @@ import (
 )
 
 func paymentCommand() *cobra.Command {
-	return group("payment", "Show what became of instructions, follow them, and act on one", paymentShowCommand(), paymentListCommand(), withProgress(paymentTailCommand()), paymentInquireCommand(),
+	return group("payment", "Show instructions and their outcomes, follow them, and act on one", paymentShowCommand(), paymentListCommand(), withProgress(paymentTailCommand()), paymentInquireCommand(),
 		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand())
 }
 
 func paymentShowCommand() *cobra.Command {
 	withPayload := false
 	command := &cobra.Command{
-		Use: "show ID", Short: "Show all that is known of one instruction",
-		Long: "Show all that is known of one instruction, in one snapshot: what it is, what is certain about the money,\n" +
-			"what happens next and why, and its story in one line of time: the enqueue, every claim with its worker, every\n" +
-			"outcome, inquiry, repair and callback, what people did, and what a person has to do where one is waited for.\n\n" +
+		Use: "show ID", Short: "Show everything that is known about one instruction",
+		Long: "Show everything that is known about one instruction, in one snapshot: the order, what is certain about the money,\n" +
+			"what happens next and why, and its history in order of time: the enqueue, every claim with its worker, every\n" +
+			"outcome, inquiry, repair and callback, the acts of operators, and the acts that are possible if it needs one.\n\n" +
 			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. The payload is shown only\n" +
-			"when asked for. Connects by RAILHEAD_READER_URL.",
+			"with --payload. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -66,12 +66,12 @@ func severalFound(id string, found []reader.Found) error {
 	return errors.New(text.String())
 }
 
-// shown is a timeline as JSON, with what it means.
+// shown is the JSON of payment show: a timeline, with its meaning.
 type shown struct {
 	reader.Timeline
 	Money   moneyLine       `json:"money"`
 	Next    string          `json:"next"`
-	Remedy  string          `json:"remedy,omitempty"` // what a person has to do
+	Remedy  string          `json:"remedy,omitempty"` // what an operator has to do
 	Story   []event         `json:"timeline"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Headers json.RawMessage `json:"headers,omitempty"`
@@ -95,12 +95,12 @@ func shownOf(line reader.Timeline, withPayload bool) shown {
 	return s
 }
 
-// nextStep says what happens next to an instruction, and why.
+// nextStep describes what happens next to an instruction, and why.
 func nextStep(line reader.Timeline) string {
 	last := lastRow(line)
 	switch p := line.Pending; {
 	case p != nil && p.Quarantine:
-		return "nothing by itself: it could not be claimed and is quarantined until a person looks"
+		return "no automatic step: it could not be claimed and is quarantined until an operator acts"
 	case p != nil && line.PutBackAfter() != "":
 		return putBackNext(line)
 	case line.IsOver():
@@ -118,7 +118,7 @@ func nextStep(line reader.Timeline) string {
 	case p != nil && p.Pause != nil:
 		return "waits: " + sayPause(*p.Pause)
 	case p != nil && line.SendOnce && !line.SuspendedAt.IsZero() && p.NextAction == string(payment.ActionSend) && !p.OutcomeUnknown:
-		said := "waits until the suspension since " + clock(line.SuspendedAt) + " is ended: its caller wants one send alone, and a restore may have forgotten one"
+		said := "waits until the suspension since " + clock(line.SuspendedAt) + " is ended: its caller allows one send, and a restore may have lost one"
 		if p.DueInMS > 0 {
 			said += "; it is due at " + clock(p.NextAttemptAt)
 		}
@@ -134,17 +134,17 @@ func nextStep(line reader.Timeline) string {
 		said := fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
 		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case last != nil && last.State.IsClaim():
-		return fmt.Sprintf("in flight with %s for %s; a reaper takes over if it stays silent", oneLine(last.WorkerID), span(line.Now.Sub(last.CreatedAt)))
+		return fmt.Sprintf("in flight with %s for %s; a reaper repairs it if its worker stops", oneLine(last.WorkerID), span(line.Now.Sub(last.CreatedAt)))
 	case line.DeadLetter.Open():
-		return fmt.Sprintf("nothing by itself: it waits for a person since %s (%s)", clock(line.DeadLetter.OpenedAt), line.DeadLetter.Reason)
+		return fmt.Sprintf("no automatic step: it needs an operator since %s (%s)", clock(line.DeadLetter.OpenedAt), line.DeadLetter.Reason)
 	case last != nil && last.State.HasEnded():
 		return "nothing: it has ended"
 	case last != nil && last.State.Waits():
-		return "nothing by itself: it is " + string(last.State) + ", and its row in pending is missing (railhead prove run nothing-lost)"
+		return "no automatic step: it is " + string(last.State) + ", and its row in pending is missing (railhead prove run nothing-lost)"
 	case last != nil && line.DeadLetter != nil:
 		return "nothing: it is " + string(last.State) + ", and its dead letter is closed"
 	case last != nil:
-		return "nothing by itself: it is " + string(last.State) + ", and has no dead letter (railhead prove run nothing-lost)"
+		return "no automatic step: it is " + string(last.State) + ", and has no dead letter (railhead prove run nothing-lost)"
 	case line.NeverEnqueued:
 		return "nothing: its row is gone from pending"
 	default:
@@ -152,7 +152,7 @@ func nextStep(line reader.Timeline) string {
 	}
 }
 
-// putBackNext says what happens to a row that was put back in pending.
+// putBackNext describes what happens to a row that was put back in pending.
 func putBackNext(line reader.Timeline) string {
 	by, p := "the next claim", line.Pending
 	switch {
@@ -181,7 +181,7 @@ func rescheduled(line reader.Timeline) *reader.Act {
 	return nil
 }
 
-// sayPause is a pause in words, with its end if it has one.
+// sayPause describes a pause, with its end if it has one.
 func sayPause(p reader.Pause) string {
 	ends := ""
 	if !p.Until.IsZero() {
@@ -190,19 +190,19 @@ func sayPause(p reader.Pause) string {
 	return fmt.Sprintf("%s is paused by %s since %s%s: %s", oneLine(p.What), p.By, clock(p.At), ends, oneLine(p.Reason))
 }
 
-// waitingFor says why it is not due yet.
+// waitingFor is the reason why a pending instruction is not due yet.
 func waitingFor(p *reader.PendingRow) string {
 	switch {
 	case p.Provisional:
-		return "the rail's final word is waited for"
+		return "no final word of the rail yet"
 	case p.NextAction == "INQUIRE":
 		return "by the rail's inquiry schedule"
 	default:
-		return "back-off"
+		return "backoff"
 	}
 }
 
-// because names the row that put an instruction back into pending.
+// because names the row that returned an instruction to pending.
 func because(last *reader.AttemptRow) string {
 	if last == nil {
 		return "; never claimed before"

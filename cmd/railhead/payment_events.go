@@ -12,8 +12,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// event is one line of the story of an instruction: a row of the archive, its
-// enqueue, or what a person did.
+// event is one line of the history of an instruction: a row of the archive, its
+// enqueue, or an operator's act.
 type event struct {
 	At        time.Time `json:"at"`
 	AttemptNo int       `json:"attempt_no,omitempty"` // 0: no row of the archive
@@ -23,7 +23,7 @@ type event struct {
 	note      string
 }
 
-// eventsOf are all of it in the order in which it happened.
+// eventsOf returns the events of an instruction in order.
 func eventsOf(line reader.Timeline) []event {
 	var all []event
 	if !line.Earlier && !line.NeverEnqueued {
@@ -35,7 +35,7 @@ func eventsOf(line reader.Timeline) []event {
 		if row.State.IsClaim() {
 			claims[row.AttemptNo] = row.State
 		}
-		// What answered before is in a row of its own: this one is what follows from all that is known.
+		// The answer itself is in the row before: this row is its consequence.
 		if n > 0 && row.AnswersAttemptNo > 0 && row.AnswersAttemptNo == line.Attempts[n-1].AnswersAttemptNo && row.State.HasEnded() {
 			delete(claims, row.AnswersAttemptNo)
 		}
@@ -45,9 +45,9 @@ func eventsOf(line reader.Timeline) []event {
 		})
 	}
 	for _, act := range line.Acts {
-		all = append(all, event{At: act.At, What: "a person: " + strings.ToLower(strings.ReplaceAll(act.Act, "_", " ")), By: act.Actor, note: act.Reason})
+		all = append(all, event{At: act.At, What: "operator: " + strings.ToLower(strings.ReplaceAll(act.Act, "_", " ")), By: act.Actor, note: act.Reason})
 	}
-	// Rows keep the order of their numbers, which is the order of the truth.
+	// Rows keep the order of their numbers, which is the order of the facts.
 	slices.SortStableFunc(all, func(a, b event) int {
 		if a.AttemptNo > 0 && b.AttemptNo > 0 {
 			return cmp.Compare(a.AttemptNo, b.AttemptNo)
@@ -57,7 +57,7 @@ func eventsOf(line reader.Timeline) []event {
 	return all
 }
 
-// whatOf says in words what a row is.
+// whatOf describes a row.
 func whatOf(row *reader.AttemptRow, answered payment.State) string {
 	switch {
 	case row.State == payment.Dispatching:
@@ -67,11 +67,11 @@ func whatOf(row *reader.AttemptRow, answered payment.State) string {
 	case isReport(row) && (row.State == payment.LateOutcome || row.AnswersAttemptNo > 0):
 		return "callback of the rail"
 	case row.State == payment.LateOutcome:
-		return "an outcome came late"
+		return "a late outcome"
 	case row.ErrorCode == payment.CodeAsked && row.State == payment.Unknown && row.AnswersAttemptNo == 0:
-		return "a person has the rail asked"
+		return "an operator had the rail asked"
 	case row.ErrorCode == payment.CodeResolved:
-		return "a person resolved it"
+		return "an operator resolved it"
 	case row.State == payment.ZombieRequeue:
 		return fmt.Sprintf("the reaper repaired row %d", row.AnswersAttemptNo)
 	case row.ErrorCode == "NOT_SENT":
@@ -83,18 +83,18 @@ func whatOf(row *reader.AttemptRow, answered payment.State) string {
 	case row.State == payment.Failed && row.ErrorCode == string(payment.DeadExpired):
 		return "it expired"
 	case row.State == payment.Parked:
-		return "left to a person"
+		return "parked for an operator"
 	case row.State == payment.Replayed:
-		return "a person sent it again"
+		return "an operator replayed it"
 	case row.State == payment.Cancelled:
-		return "a person cancelled it"
+		return "an operator cancelled it"
 	default:
-		return "it was settled"
+		return "it ended"
 	}
 }
 
-// isReport tells what the rail reported by itself from the answers to claims and from
-// operators' acts: these have the version of the profile that they went by, or no word of the rail.
+// isReport distinguishes reports of the rail from answers to claims and from operators'
+// acts, which have the version of their profile, or no result of the rail.
 func isReport(row *reader.AttemptRow) bool {
 	result := payment.Result(row.Result)
 	return row.ProfileVersion == 0 && (result == payment.ResultExecuted || result == payment.ResultRefused || result == payment.ResultAccepted)
@@ -102,7 +102,7 @@ func isReport(row *reader.AttemptRow) bool {
 
 func writeEvents(o output, line reader.Timeline) error {
 	if line.Earlier {
-		if err := o.text("\nrows before %d are left out here\n", line.Attempts[0].AttemptNo); err != nil {
+		if err := o.text("\nrows before %d are not shown\n", line.Attempts[0].AttemptNo); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func writeEvents(o output, line reader.Timeline) error {
 	return o.table([]string{"TIME", "ROW", "WHAT", "STATE", "RESULT", "CODE", "LATENCY", "BY", "REFERENCE", "MESSAGE"}, rows)
 }
 
-// cells are what the table shows of an event.
+// cells returns the fields of an event in the table.
 func (e event) cells() []cell {
 	cells := []cell{{text: clock(e.At)}, {text: "-"}, {text: e.What}, {text: "-"}, {text: "-"}, {text: "-"}, {text: "-"},
 		{text: orDash(oneLine(e.By))}, {text: "-"}, {text: orDash(bounded(oneLine(e.note), 100))}}

@@ -17,11 +17,11 @@ func paymentListCommand() *cobra.Command {
 	var before, from, to string
 	command := &cobra.Command{
 		Use: "list", Short: "List instructions by state, rail, participant, code, age and amount",
-		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and of --state PENDING\n" +
-			"all that wait. With --participant in the order of their sequence, the latest first.\n\n" +
-			"--state is what payment show says (UNKNOWN, CONFLICT, DISPATCHED, ...) or the state of the last row, so that\n" +
-			"--state RETRYABLE finds what waits after a refusal. It looks at 20,000 instructions at most, whatever the archive\n" +
-			"holds, and says where to go on. No payload is shown but the amount. Connects by RAILHEAD_READER_URL.",
+		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and with --state PENDING\n" +
+			"all that are in pending. With --participant in the order of their sequence, the latest first.\n\n" +
+			"--state is the state that payment show prints (UNKNOWN, CONFLICT, DISPATCHED, ...) or that of the last row, so that\n" +
+			"--state RETRYABLE finds the instructions that are pending after a refusal. It examines 20,000 instructions at most,\n" +
+			"whatever the size of the archive, and prints where the next page begins. Of the payload only the amount is shown. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead payment list --state UNKNOWN --rail bank\n" +
 			"  railhead payment list --participant p1 --newer-than 168h --older-than 1h --currency EUR --amount-from 1000",
 		Args: cobra.NoArgs,
@@ -43,17 +43,17 @@ func paymentListCommand() *cobra.Command {
 	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
 	flags.StringVar(&filter.Code, "code", "", "only with this error code or code of the rail in the last row")
-	flags.DurationVar(&filter.NewerThan, "newer-than", 0, "enqueued within this time (24h; all that wait with --state PENDING)")
+	flags.DurationVar(&filter.NewerThan, "newer-than", 0, "enqueued within this time (24h; all with --state PENDING)")
 	flags.DurationVar(&filter.OlderThan, "older-than", 0, "enqueued before this time")
 	flags.StringVar(&filter.Currency, "currency", "", "only in this currency")
 	flags.StringVar(&from, "amount-from", "", "only of this amount or more; needs --currency")
 	flags.StringVar(&to, "amount-to", "", "only of this amount or less; needs --currency")
 	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", reader.ListMax))
-	flags.StringVar(&before, "before", "", "go on behind this outbox id, as the page before says")
+	flags.StringVar(&before, "before", "", "the page after this outbox id, which the page before prints")
 	return command
 }
 
-// listFilter reads what the flags say in words.
+// listFilter parses the flags into a filter.
 func listFilter(filter *reader.ListFilter, before, from, to string) error {
 	filter.State = strings.ToUpper(filter.State)
 	known := append([]string{"PENDING", "CONFLICT"}, stateNames()...)
@@ -128,7 +128,7 @@ func writeList(o output, list reader.List) error {
 	if list.Until.Sub(list.Since) < 10*365*24*time.Hour {
 		window = "enqueued from " + clock(list.Since) + " to " + clock(list.Until)
 	}
-	if err := o.text("%d shown, %d looked at, %s\n", len(list.Payments), list.Looked, window); err != nil {
+	if err := o.text("%d shown, %d examined, %s\n", len(list.Payments), list.Looked, window); err != nil {
 		return err
 	}
 	if list.Next.IsZero() {
@@ -137,7 +137,7 @@ func writeList(o output, list reader.List) error {
 	return o.text("there may be more: --before %s\n", list.Next)
 }
 
-// saidCodes are what both sides say: NOT_SENT, AC04, RETRIES_EXHAUSTED/AM04.
+// saidCodes joins our code and the rail's: NOT_SENT, AC04, RETRIES_EXHAUSTED/AM04.
 func saidCodes(own, rail string) string {
 	if own != "" && rail != "" && own != rail {
 		return own + "/" + rail

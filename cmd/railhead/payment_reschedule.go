@@ -11,16 +11,16 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// dueHelp says what a change of the due time leaves as it is.
-const dueHelp = "The due time changes and nothing else: pauses, suspensions, the key window and expires_at stay in force, and an\n" +
-	"inquiry is not made before inquiry.not_before of the rail's profile. What is claimed, parked or has ended has no due\n" +
-	"time (exit code 9).\n\n" + idHelp
+// dueHelp describes the effect of a change of the due time.
+const dueHelp = "Only the due time changes: pauses, suspensions, the key window and expires_at stay in force, and an\n" +
+	"inquiry is not made before inquiry.not_before of the rail's profile. An instruction that is claimed, parked or has ended\n" +
+	"has no due time (exit code 9).\n\n" + idHelp
 
 func paymentSendNowCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
-		Use: "send-now ID", Short: "Make an instruction that waits due at once",
-		Long:    "Make an instruction that waits in pending due at once: one that was enqueued for later, or that waits after a failure.\n\n" + dueHelp,
+		Use: "send-now ID", Short: "Make a pending instruction due at once",
+		Long:    "Make a pending instruction due at once: one that was enqueued for later, or one in backoff after a failure.\n\n" + dueHelp,
 		Example: "  railhead payment send-now INV-1 --reason \"the bank is up again\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,8 +35,8 @@ func paymentRescheduleCommand() *cobra.Command {
 	var reason, at string
 	var in time.Duration
 	command := &cobra.Command{
-		Use: "reschedule ID", Short: "Change when an instruction that waits is due",
-		Long:    "Change when an instruction that waits in pending is due, to a time at most 366 days ahead.\n\n" + dueHelp,
+		Use: "reschedule ID", Short: "Change the due time of a pending instruction",
+		Long:    "Change the due time of a pending instruction, to a time at most 366 days ahead.\n\n" + dueHelp,
 		Example: "  railhead payment reschedule INV-1 --in 2h --reason \"the bank closes until noon\"\n  railhead payment reschedule INV-1 --at 2026-12-01T09:00:00Z --reason \"on the first, as ordered\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +57,7 @@ func paymentRescheduleCommand() *cobra.Command {
 func dueTime(at string, in time.Duration) (time.Time, error) {
 	switch {
 	case (at == "") == (in == 0):
-		return time.Time{}, errors.New("give --at or --in, and not both: when it is to be due")
+		return time.Time{}, errors.New("give one of --at and --in: the due time")
 	case at != "":
 		due, err := time.Parse(time.RFC3339Nano, at)
 		if err != nil {

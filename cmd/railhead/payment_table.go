@@ -8,8 +8,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// writeTimeline writes a timeline for people: a head of names and values, then a
-// line a row of the archive, then what people did.
+// writeTimeline writes a timeline as text: a head of names and values, then a
+// line for each row of the archive and each operator's act.
 func writeTimeline(o output, line reader.Timeline, withPayload bool) error {
 	word, why := line.Certainty()
 	head := [][2]string{
@@ -29,7 +29,7 @@ func writeTimeline(o output, line reader.Timeline, withPayload bool) error {
 		head = append(head, [2]string{"expires", clock(line.ExpiresAt)})
 	}
 	if line.SendOnce {
-		head = append(head, [2]string{"send once", "its caller wants one send alone: after one that may have reached the rail only an operator's replay sends it"})
+		head = append(head, [2]string{"send once", "its caller allows one send: after one that may have reached the rail only an operator's replay sends it again"})
 	}
 	if d := line.DeadLetter; d != nil {
 		head = append(head, [2]string{"dead letter", letterLine(d)}, [2]string{"when opened", openingLine(d)})
@@ -48,10 +48,10 @@ func writeTimeline(o output, line reader.Timeline, withPayload bool) error {
 	return writeEvents(o, line)
 }
 
-// enqueuedBy says when and by whom; of what the registry does not know, that it was not.
+// enqueuedBy is the time of the enqueue and its login, or that the registry has no row of it.
 func enqueuedBy(line reader.Timeline) string {
 	if line.NeverEnqueued {
-		return "never: the registry has no row of it; its rows pretend " + clock(line.EnqueuedAt)
+		return "never: the registry has no row of it; its rows claim " + clock(line.EnqueuedAt)
 	}
 	return fmt.Sprintf("%s by %s, %s ago", clock(line.EnqueuedAt), line.EnqueuedBy, span(millis(line.AgeMS)))
 }
@@ -72,7 +72,7 @@ func letterLine(d *reader.DeadLetter) string {
 	return text
 }
 
-// openingLine is what the rows said when the letter was opened last.
+// openingLine is the content of the rows when the letter was last opened.
 func openingLine(d *reader.DeadLetter) string {
 	text := "never claimed"
 	switch {
@@ -90,7 +90,7 @@ func openingLine(d *reader.DeadLetter) string {
 	return text
 }
 
-// moneyWords are the words for people: "outcome unknown".
+// moneyWords are the words of a certainty: "outcome unknown".
 func moneyWords(word reader.Certainty) string {
 	switch word {
 	case reader.OutcomeUnknown:

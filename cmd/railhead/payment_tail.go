@@ -21,13 +21,13 @@ func paymentTailCommand() *cobra.Command {
 	var every time.Duration
 	var once bool
 	command := &cobra.Command{
-		Use: "tail", Short: "Follow what happens, as it commits",
-		Long: "Follow what happens, a line a row of the archive, as it commits: outcomes, repairs, callbacks, acts of people. A\n" +
-			"claim is told of once it has been in flight for a second; every outcome says when and by whom it was claimed.\n" +
-			"Ends by Ctrl-C with exit code 0; an outage of the database is said on standard error, and does not end it.\n\n" +
-			"It asks by the index that callers' events are told by, so that it costs what happens and not what the archive holds, and\n" +
-			"misses no row that commits late. Lines come as rows commit: where a transaction has written before others and commits\n" +
-			"after them, its rows come after theirs. Connects by RAILHEAD_READER_URL.",
+		Use: "tail", Short: "Follow the rows of the archive as they commit",
+		Long: "Follow the rows of the archive as they commit, a line each: outcomes, repairs, callbacks, operators' acts. A\n" +
+			"claim is shown once it has been in flight for a second; every outcome has the time and the worker of its claim.\n" +
+			"Ends by Ctrl-C with exit code 0; an outage of the database is reported on standard error, and does not end it.\n\n" +
+			"It reads by the index of callers' events, so that the cost depends on the number of new rows and not on the size of the\n" +
+			"archive, and misses no row that commits late. Lines are in the order of commits: if a transaction has written before\n" +
+			"others and commits after them, its rows come after theirs. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead payment tail --rail bank\n  railhead payment tail --since 10m --state FAILED --once -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,15 +61,16 @@ func paymentTailCommand() *cobra.Command {
 	flags.StringVar(&state, "state", "", "only rows of this state")
 	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
-	flags.DurationVar(&filter.Since, "since", 0, "begin so far back; else now")
-	flags.DurationVar(&every, "every", time.Second, "time between two looks, 100ms to 1m")
-	flags.BoolVar(&once, "once", false, "look once and end")
+	flags.DurationVar(&filter.Since, "since", 0, "begin so far in the past; by default now")
+	flags.DurationVar(&every, "every", time.Second, "time between two polls, 100ms to 1m")
+	flags.BoolVar(&once, "once", false, "poll once and end")
 	return command
 }
 
-// follow looks until it is stopped, which is how it ends, or once. A look reports whether
-// more has happened than it can show, which is said with what is followed. Once it has
-// looked, an outage of the database ends it no more: it says so, and goes on where it was.
+// follow polls until it is stopped, or once. look reports whether there are more rows than
+// it can show, which follow reports with the name of what is followed. After the first
+// successful poll an outage of the database does not end it: it is reported, and follow
+// continues where it was.
 func follow(cmd *cobra.Command, every time.Duration, once bool, what string, look func(context.Context) (behind bool, err error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -80,7 +81,7 @@ func follow(cmd *cobra.Command, every time.Duration, once bool, what string, loo
 		outage := err != nil && looked && unreachable(err, ledger.SQLState(err))
 		switch {
 		case err == nil && !away.IsZero():
-			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database is there again after %s; what was written meanwhile follows\n", span(time.Since(away)))
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database can be reached again after %s; rows that were written meanwhile follow\n", span(time.Since(away)))
 			away = time.Time{}
 		case outage && away.IsZero():
 			away = time.Now()
@@ -93,7 +94,7 @@ func follow(cmd *cobra.Command, every time.Duration, once bool, what string, loo
 		case err != nil && !outage:
 			return err
 		case behind:
-			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: more happens than can be followed: %s may be missing here; narrow it down\n", what)
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: there are more rows than can be followed: %s may be missing here; use narrower filters\n", what)
 		}
 		if once && !behind {
 			return nil

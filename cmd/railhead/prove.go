@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// proveFlags are what a run can be told.
+// proveFlags are the options of a run.
 type proveFlags struct {
 	since, report string
 	behaviour     bool
@@ -24,16 +24,16 @@ type proveFlags struct {
 
 func proveCommand() *cobra.Command {
 	var flags proveFlags
-	command := withProgress(group("prove", "Prove about the live database what Railhead promises; exit code 8 if one fails or does not run",
+	command := withProgress(group("prove", "Prove on the live database that Railhead keeps its promises; exit code 8 if a proof fails or does not run",
 		proveListCommand(&flags), withProgress(proveRunCommand(&flags)), proveCheckCommand()))
-	command.Long = "Prove about the live database, production included, what Railhead promises: who may do what, that the ledger is\n" +
-		"append-only and complete, that nothing is lost, doubled or changed. Without a command it runs every proof.\n\n" +
-		"Connects by RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. What needs more rights says so\n" +
-		"and is not counted as passed; one that is named, or that an auditor's rights are enough for, makes the exit code 8\n" +
-		"if it does not run. With --behaviour, as a superuser, it also tries what must be refused, in\n" +
-		"transactions that are always rolled back; that takes short locks, so do it in a quiet hour or on a copy.\n\n" +
-		"Each line is a proof: what came of it, how many rows, objects or attempts it checked, its statements\n" +
-		"(railhead prove list NAME prints the same as SQL for psql), what was expected and what was seen. See docs/audit.md."
+	command.Long = "Prove on the live database, production included, that Railhead keeps its promises: the rights of each role, that the\n" +
+		"ledger is append-only and complete, that no payment is lost, doubled or changed. Without a command it runs every proof.\n\n" +
+		"Connects with RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. A proof that needs more rights reports\n" +
+		"that and is not counted as passed; one that is named, or for which an auditor's rights suffice, makes the exit code 8\n" +
+		"if it does not run. With --behaviour, as a superuser, it also attempts what must be refused, in\n" +
+		"transactions that are always rolled back; they take short locks, so run it at a quiet hour or on a copy.\n\n" +
+		"Each line is a proof: its result, the number of rows, objects or attempts that it checked, its statements\n" +
+		"(railhead prove list NAME prints the same as SQL for psql), what was expected and what was found. See docs/audit.md."
 	command.Example = "  railhead prove --report audit.json\n" +
 		"  railhead prove run sequence nothing-lost --since 24h\n" +
 		"  railhead prove --login relayer_1=railhead_executor --login ingest_api=railhead_ingest"
@@ -46,8 +46,8 @@ func proveCommand() *cobra.Command {
 	set := command.PersistentFlags()
 	set.StringVar(&flags.since, "since", "", "leave out instructions enqueued before this: a date, an RFC 3339 moment, or an age such as 24h")
 	set.StringVar(&flags.report, "report", "", "also write the report, with its digest, to this file")
-	set.BoolVar(&flags.behaviour, "behaviour", false, "also try what must be refused, as a superuser, in transactions that are rolled back")
-	set.DurationVar(&flags.inFlightMax, "in-flight-max", 15*time.Minute, "the age up to which an unanswered claim counts as on its way")
+	set.BoolVar(&flags.behaviour, "behaviour", false, "also attempt what must be refused, as a superuser, in transactions that are rolled back")
+	set.DurationVar(&flags.inFlightMax, "in-flight-max", 15*time.Minute, "the age up to which an unanswered claim counts as in flight")
 	set.StringToStringVar(&flags.logins, "login", nil, "a login that is expected, as LOGIN=ROLE; repeated, the whole list: any other member fails")
 	return command
 }
@@ -64,13 +64,13 @@ func proveListCommand(flags *proveFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [NAME...]", Short: "List the proofs; by name, with their SQL",
 		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also their SQL, with the\n" +
-			"cell's name in place: psql runs it as it stands, as the role that it names, and each row that comes out is a\n" +
-			"violation. --login and --in-flight-max are in what is printed. It looks at all instructions in one snapshot,\n" +
+			"cell's name in place: run it in psql as printed, as the role that it names; each row of its result is a\n" +
+			"violation. The SQL contains --login and --in-flight-max. It reads all instructions in one snapshot,\n" +
 			"and has no --since. It needs no database.",
 		Example: "  railhead prove list nothing-lost | psql -X \"$RAILHEAD_AUDITOR_URL\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.since != "" {
-				return usage(errors.New("--since is for a run: the SQL of prove list looks at all instructions"))
+				return usage(errors.New("--since is for a run: the SQL of prove list reads all instructions"))
 			}
 			s, err := readSettings()
 			if err != nil {
@@ -115,7 +115,7 @@ func named(names []string) ([]proofs.Proof, error) {
 	return list, err
 }
 
-// prove runs, shows, files, and says by its exit code what came of it.
+// prove runs proofs, prints and files the report, and returns an error with the exit code of the result.
 func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 	s, err := readSettings()
 	if err != nil {
@@ -132,8 +132,8 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(flags.report); err == nil { // a run may take long: it is refused before
-		return usage(fmt.Errorf("--report %s is there already, and a report is never overwritten: name another file", flags.report))
+	if _, err := os.Lstat(flags.report); err == nil { // refused before the run, which may take long
+		return usage(fmt.Errorf("--report %s exists, and a report is never overwritten: name another file", flags.report))
 	}
 	report, err := runProofs(cmd.Context(), url, proofs.Options{
 		Cell: s.Cell, Names: names, Since: since, Behaviour: flags.behaviour, InFlightMax: flags.inFlightMax,
@@ -177,10 +177,10 @@ func runProofs(ctx context.Context, url string, o proofs.Options) (report proofs
 	return report, err
 }
 
-// sayEvery is how often one is told how far long work is.
+// sayEvery is how often progress is reported.
 const sayEvery = time.Second
 
-// progressOn tells the terminal how far the long proofs are.
+// progressOn reports the progress of long proofs on standard error.
 func progressOn(cmd *cobra.Command) func(what string, done int64) {
 	said := time.Now()
 	return func(what string, done int64) {

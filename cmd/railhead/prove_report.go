@@ -11,10 +11,10 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// seenMax bounds what a table shows of a result; the report has it whole.
+// seenMax bounds the text of a result in a table; the report has all of it.
 const seenMax = 110
 
-// notesShown bounds what a table shows of a proof's notes; the report has all of them.
+// notesShown bounds the notes of a proof that a table shows; the report has all of them.
 const notesShown = 30
 
 func toneOf(status proofs.Status) tone {
@@ -28,8 +28,8 @@ func toneOf(status proofs.Status) tone {
 	}
 }
 
-// writeReport shows a run: a line a proof, what failed in full, what was not run
-// and why, and last the line that scripts look for.
+// writeReport prints a run: a line for each proof, the violations, the proofs that were
+// not run and why, and last the line that scripts parse.
 func writeReport(o output, errs io.Writer, report proofs.Report) error {
 	if o.json {
 		text, err := report.File()
@@ -64,7 +64,7 @@ func writeReport(o output, errs io.Writer, report proofs.Report) error {
 	return o.text("\n%s\n", report.Summary())
 }
 
-// schemaOf is the newest migration, where the login may know it.
+// schemaOf is the newest migration, if the login can read it.
 func schemaOf(d proofs.Database) string {
 	if d.SchemaVersion < 0 {
 		return "unknown"
@@ -81,12 +81,12 @@ func statementsOf(files []string) string {
 	return first
 }
 
-// remarks are what a table has no room for.
+// remarks are the parts of a report that do not fit into the table.
 func remarks(report proofs.Report) string {
 	var text strings.Builder
 	for _, p := range report.Proofs {
 		if p.Status == proofs.Failed {
-			fmt.Fprintf(&text, "\n%s failed: %d offences\n", p.Name, p.Offences)
+			fmt.Fprintf(&text, "\n%s failed: %d violations\n", p.Name, p.Offences)
 			for _, line := range p.First {
 				fmt.Fprintf(&text, "  %s\n", line)
 			}
@@ -109,7 +109,7 @@ func remarks(report proofs.Report) string {
 				fmt.Fprintf(&text, "\n%s notes:\n", p.Name)
 			}
 			if n == notesShown {
-				fmt.Fprintf(&text, "  and %d more, which are in the report: --report FILE or -o json\n", len(p.Notes)-n)
+				fmt.Fprintf(&text, "  and %d more, in the report: --report FILE or -o json\n", len(p.Notes)-n)
 				break
 			}
 			fmt.Fprintf(&text, "  %s\n", note)
@@ -124,8 +124,8 @@ func remarks(report proofs.Report) string {
 	return text.String()
 }
 
-// fileReport writes the report that an auditor files. One that is there already
-// is not overwritten: it may be evidence.
+// fileReport writes the report that an auditor files. It does not overwrite an existing
+// one, which may be evidence.
 func fileReport(name string, report proofs.Report) error {
 	text, err := report.File()
 	if err != nil {

@@ -22,8 +22,9 @@ func railCommand() *cobra.Command {
 func railListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the rails of the cell with the profile in force",
-		Long: "List the rails of the cell with the facts in force that decide what is safe; with -o json the whole profile.\n" +
-			"Connects by RAILHEAD_READER_URL.",
+		Long: "List the rails of the cell with the fields of the profile in force that decide what is safe; with -o json the whole\n" +
+			"profile. " +
+			"Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -73,9 +74,9 @@ func writeRails(o output, found []outbox.RailRow) error {
 
 func railCodesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "codes RAIL", Short: "Print what the rail's answer codes mean, as in force",
-		Long: "Print the tables that class the rail's answers, with the overrides of the profile in force: the codes in\n" +
-			"the body of an answer, and HTTP's. Connects by RAILHEAD_READER_URL.",
+		Use: "codes RAIL", Short: "Print the meaning of the rail's answer codes, as in force",
+		Long: "Print the code tables of the rail's answers, with the overrides of the profile in force: the codes in\n" +
+			"the body of an answer, and those of HTTP. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -123,7 +124,7 @@ func writeCodes(o output, row outbox.RailRow) error {
 	return nil
 }
 
-// ratedCode is one code with what it proves in answer to what.
+// ratedCode is one code with what it proves in each context.
 type ratedCode struct {
 	Code      string         `json:"code"`
 	Class     codes.Class    `json:"class"`

@@ -21,11 +21,11 @@ func railApplyCommand() *cobra.Command {
 	dryRun := false
 	command := &cobra.Command{
 		Use: "apply FILE", Short: "Put the profiles of a rails file in force",
-		Long: "Put the profiles of a rails file in force, each as its rail's next version; what is in force already stays.\n\n" +
-			"It shows first what each profile changes. Endpoints are checked and stay in the file; secrets are not looked\n" +
-			"up. Rails that the file does not name stay as they are. Relayers and reapers take a new\n" +
-			"version over within seconds. Connects by RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
-			"docs/rails.md explains every field of the file. railhead rail example prints a file to begin with, railhead\n" +
+		Long: "Put the profiles of a rails file in force, each as its rail's next version; a profile that is in force already stays.\n\n" +
+			"It first shows the changes of each profile. Endpoints are checked and stay in the file; secrets are not\n" +
+			"resolved. Rails that the file does not name are not changed. Relayers and reapers use a new\n" +
+			"version within seconds. Connects with RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
+			"docs/rails.md explains every field of the file. railhead rail example prints a file to start from, railhead\n" +
 			"rail check checks one without a database.",
 		Example: "  railhead rail apply rails.yaml --dry-run\n" +
 			"  railhead rail apply rails.yaml --reason 'the bank now keeps keys for 48 hours'",
@@ -44,12 +44,12 @@ func railApplyCommand() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().StringVar(&reason, "reason", "", "why, for those who read the operator log later; required to change anything")
+	command.Flags().StringVar(&reason, "reason", "", "the reason, for readers of the operator log; required for a change")
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, change nothing")
 	return command
 }
 
-// railChange is what a file changes about one rail.
+// railChange is the change of one rail by a file.
 type railChange struct {
 	RailType    string        `json:"rail_type"`
 	From        int           `json:"from_version"` // 0: the rail is new
@@ -84,7 +84,7 @@ func applyRails(cmd *cobra.Command, s settings, operator *operator.Operator, fil
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return usage(fmt.Errorf("nothing was changed, because no relayer could work by it: %w\n"+
+		return usage(fmt.Errorf("nothing was changed, because no relayer could use it: %w\n"+
 			"Shorten the timeouts, or first: railhead settings set claim_timeout VALUE --reason WHY", err))
 	}
 	o := outputOf(cmd)
@@ -98,7 +98,7 @@ func applyRails(cmd *cobra.Command, s settings, operator *operator.Operator, fil
 	changing := slices.ContainsFunc(changes, func(c railChange) bool { return c.Changed })
 	if changing && !dryRun {
 		if reason == "" {
-			return usage(errors.New("something would change: say why with --reason, for those who read the operator log later"))
+			return usage(errors.New("something would change: give --reason, for readers of the operator log"))
 		}
 		for n := range changes {
 			if err := changes[n].apply(cmd, operator, reason); err != nil {
@@ -129,7 +129,7 @@ func (c *railChange) apply(cmd *cobra.Command, operator *operator.Operator, reas
 	return nil
 }
 
-// planRails compares the file with what is in force.
+// planRails compares the file with the profiles in force.
 func planRails(ctx context.Context, operator *operator.Operator, file railconfig.File) ([]railChange, error) {
 	found, err := operator.Rails(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func differenceOf(from, to []byte) ([]fieldChange, error) {
 	return differences, nil
 }
 
-// flattened gives each leaf of a JSON text as JSON, by its path.
+// flattened returns each leaf of a JSON text as JSON, by its path.
 func flattened(text []byte) (map[string]string, error) {
 	fields := make(map[string]string)
 	if len(text) == 0 {

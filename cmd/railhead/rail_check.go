@@ -18,8 +18,8 @@ import (
 func railExampleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "example", Short: "Print a complete rails file with comments",
-		Long: "Print a complete rails file with comments, to begin one's own with. It is the example of docs/rails.md, which\n" +
-			"explains every field. Its rails are made up. Needs no database.",
+		Long: "Print a complete rails file with comments, to start from. It is the example of docs/rails.md, which\n" +
+			"explains every field. Its rails are fictitious. Needs no database.",
 		Example: "  railhead rail example > rails.yaml\n" +
 			"  railhead rail check rails.yaml",
 		Args: cobra.NoArgs,
@@ -35,7 +35,7 @@ func railCheckCommand() *cobra.Command {
 		Long: "Check rails files as railhead rail apply does, without a database and without secrets, and print a line for each\n" +
 			"rail; with -o json its whole profile, defaults included. Every fault of every file is reported at once, with\n" +
 			"its line and field: exit code 2, or 3 where a file does not exist.\n\n" +
-			"Whether the calls of a rail fit into the time budget of a cell, rail apply alone can say: a rail that does not\n" +
+			"Only rail apply can check whether the calls of a rail fit into the time budget of a cell: a rail that does not\n" +
 			"fit into the default one is noted. docs/rails.md explains every field.",
 		Example: "  railhead rail check rails.yaml",
 		Args:    cobra.MinimumNArgs(1),
@@ -125,7 +125,7 @@ func writeChecked(cmd *cobra.Command, checked []checkedRail) error {
 	return nil
 }
 
-// line says in one line what was accepted.
+// line describes an accepted rail.
 func (c checkedRail) line() string {
 	p, callbacks, required := c.profile, "no", "nothing"
 	if c.Callbacks {
@@ -138,7 +138,7 @@ func (c checkedRail) line() string {
 		c.File, c.RailType, c.Adapter, p.Acceptance, resendOf(p), p.Inquiry.Max, p.Retry.MaxSends, callbacks, p.Concurrency, c.SendBudget, required)
 }
 
-// resendOf says whether silence may be answered by a re-send, and for how long.
+// resendOf describes whether a payment is sent again after silence, and for how long.
 func resendOf(profile rails.Profile) string {
 	if profile.ResendOnUnknown == payment.ResendSameKey {
 		return string(profile.ResendOnUnknown) + " for " + profile.KeyWindow.String()

@@ -14,16 +14,16 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// pauseHelp is what all pauses have in common.
-const pauseHelp = "With --for or --until the reaper ends the pause; without, an operator does. A pause of what is paused\n" +
-	"already keeps the first login, time and reason, and ends when the later of the two does.\n" +
-	"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
+// pauseHelp is the common part of the help of pauses.
+const pauseHelp = "With --for or --until the reaper ends the pause; without, an operator does. A second pause keeps the login,\n" +
+	"time and reason of the first, and ends when the later of the two does.\n" +
+	"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
 
 func railPauseCommand() *cobra.Command {
 	var end pauseEnd
 	command := railSwitch("pause", "Stop claims of a rail, or of everything",
-		"Stop claims of a rail, or of everything. What is in flight goes on and is recorded; what waits stays in\n"+
-			"pending and loses nothing. The reaper goes on: it repairs what dead workers left, and ends what expires.\n"+pauseHelp,
+		"Stop claims of a rail, or of everything. Calls in flight complete and are recorded; pending instructions stay in\n"+
+			"pending. The reaper still repairs the claims of dead workers, and ends expired instructions.\n"+pauseHelp,
 		func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
@@ -42,10 +42,10 @@ func railPauseCommand() *cobra.Command {
 }
 
 func railResumeCommand() *cobra.Command {
-	return railSwitch("resume", "Let a rail, or everything, be claimed again",
-		"Let a rail, or everything, be claimed again. A rail that is paused by itself stays so when everything is\n"+
-			"resumed. A rail that a relayer paused, because it refuses our credentials or our route, is resumed here\n"+
-			"once that is mended. Connects by RAILHEAD_OPERATOR_URL.",
+	return railSwitch("resume", "Resume claims of a rail, or of everything",
+		"Resume claims of a rail, or of everything. A rail that has a pause of its own stays paused when everything is\n"+
+			"resumed. If a relayer paused the rail, because it refused our credentials or our route, correct that first.\n"+
+			"Connects with RAILHEAD_OPERATOR_URL.",
 		func(ctx context.Context, op *operator.Operator, name, reason string) (act, string, error) {
 			changed, err := op.ResumeRail(ctx, name, reason)
 			if err != nil {
@@ -129,12 +129,12 @@ func (e *pauseEnd) moment() (time.Time, error) {
 	}
 }
 
-// paused says what a pause did.
+// paused describes the effect of a pause.
 func paused(what string, changed bool, pause *reader.Pause) string {
 	return stopped(what, "paused", "ends", changed, pause)
 }
 
-// stopped says what a pause or a closed gate did. The one in force is the first one, nil where it was ended meanwhile.
+// stopped describes the effect of a pause or of a closed gate. inForce is the first one, nil if it was ended meanwhile.
 func stopped(what, done, ends string, changed bool, inForce *reader.Pause) string {
 	switch {
 	case inForce == nil:
@@ -152,7 +152,7 @@ func stopped(what, done, ends string, changed bool, inForce *reader.Pause) strin
 	}
 }
 
-// resumed says what a resumption did, and what still stops claims.
+// resumed describes the effect of a resumption, and the pause that still stops claims.
 func resumed(what string, changed bool, everything *reader.Pause) string {
 	said := what + " was not paused"
 	if changed {

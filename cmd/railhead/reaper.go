@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-// newReaper wires a reaper to its own login.
+// newReaper creates a reaper with its own login.
 func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_REAPER_URL", s.ReaperURL)
 	if err != nil {

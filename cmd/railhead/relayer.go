@@ -16,7 +16,7 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// newRelayer wires a relayer to its own login, its listening session and its rails.
+// newRelayer creates a relayer with its own login, its listening session and its rails.
 func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_RELAYER_URL", s.RelayerURL)
 	if err != nil {
@@ -54,7 +54,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	return one, store.Close, nil
 }
 
-// railOpener opens the rails that the file configures, each with the profile
+// railOpener returns a function that opens the rails of the file, each with the profile
 // that is in force in the database.
 func railOpener(path string) (relayer.OpenRail, error) {
 	file, err := railconfig.Load(path, os.Getenv)

@@ -8,8 +8,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// remedy says what ends a dead letter, with the commands, and with what has to be done or
-// waited for before they are taken.
+// remedy describes the acts that end a dead letter, as commands, and what has to come
+// before they are accepted.
 func remedy(line reader.Timeline) string {
 	if !line.DeadLetter.Open() {
 		return "it is closed: nothing is left to do"
@@ -33,9 +33,9 @@ func remedy(line reader.Timeline) string {
 	return said
 }
 
-// unconfirmed stands before a remedy that is refused until a component has looked at the start of the server.
+// unconfirmed is put before a remedy that is refused until a component has compared the start of the server.
 const unconfirmed = "no relayer has confirmed that nothing is missing since the server was started or promoted, and until one has nothing is replayed,\n" +
-	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and look again\n"
+	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and check again\n"
 
 // remedyOnceSettled is the remedy where no suspension is open.
 func remedyOnceSettled(line reader.Timeline) string {
@@ -55,7 +55,7 @@ func remedyOnceSettled(line reader.Timeline) string {
 		if last := lastRow(line); line.WasDispatched() && last != nil && last.State != payment.Dispatched {
 			return line.Contradiction() + ". Compare with the rail's statement, then: railhead dead-letter resolve " + id +
 				"\n  --not-executed --evidence-date DATE --document WHERE --reason WHY\n" +
-				"If the statement has the payment, it stays open, because an instruction gets no second DISPATCHED row:\n" +
+				"If the statement has the payment, leave it open, because an instruction has no second DISPATCHED row:\n" +
 				"railhead dead-letter escalate " + id + " --reason WHY"
 		}
 		return contradiction(line) + " Compare with the rail's statement, then: " + resolve(line)
@@ -101,7 +101,7 @@ func contradiction(line reader.Timeline) string {
 	return line.Contradiction() + "."
 }
 
-// neverEnqueued is the remedy for what the registry does not know.
+// neverEnqueued is the remedy for an instruction that the registry does not have.
 func neverEnqueued(line reader.Timeline) string {
 	what := "it was never enqueued here: its row was forged, or that of the registry was removed. Find out who did it (railhead prove run\n" +
 		"identity nothing-lost), then "
@@ -111,7 +111,7 @@ func neverEnqueued(line reader.Timeline) string {
 	return what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY"
 }
 
-// unpaid says of what FAILED or EXPIRED by whose word it was not paid.
+// unpaid describes by which evidence a FAILED or EXPIRED payment was not made.
 func unpaid(line reader.Timeline) string {
 	if by := line.Testimony(); by != nil {
 		return "it was not paid, " + oneLine(by.String())
@@ -122,7 +122,7 @@ func unpaid(line reader.Timeline) string {
 	return "it was provably not paid"
 }
 
-// again says how what was not paid is tried again.
+// again describes how a payment that was not made can be tried again.
 func again(line reader.Timeline) string {
 	because := ""
 	switch {
@@ -135,14 +135,14 @@ func again(line reader.Timeline) string {
 	case line.OtherPayload:
 		because = "its payload is not the one that was enqueued (railhead prove)"
 	case line.NewID && line.MayHaveReachedRail():
-		because = "rail " + orDash(line.RailType) + " wants a new id for another try"
+		because = "rail " + orDash(line.RailType) + " requires a new id for another try"
 	default:
 		return "To try again: railhead dead-letter replay " + line.OutboxID.String() + " --reason WHY"
 	}
 	return "It is not replayed, because " + because + ":\nto try again, the participant enqueues it as a new instruction."
 }
 
-// mayBePaid says what ends what may have been paid.
+// mayBePaid describes what ends a payment that may have been made.
 func mayBePaid(line reader.Timeline) string {
 	last := lastRow(line)
 	if last == nil {
@@ -152,12 +152,12 @@ func mayBePaid(line reader.Timeline) string {
 	switch {
 	case last.State == payment.Inquiring:
 		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, or until a reaper\n"+
-			"ends it, and look again: railhead payment show %s", last.AttemptNo, line.OutboxID)
+			"ends it, then check again: railhead payment show %s", last.AttemptNo, line.OutboxID)
 	case out && line.Pause != nil:
-		return "Its inquiry was put out, and waits while " + oneLine(line.Pause.What) + " is paused: resume that, and wait for the rail's answer.\n" +
+		return "Its inquiry is not made while " + oneLine(line.Pause.What) + " is paused: resume that, and wait for the rail's answer.\n" +
 			"With evidence that is enough without it (--not-executed wants --rail-silent then): " + resolve(line)
 	case out:
-		return "Its inquiry is on its way: wait for the rail's answer, and look again: railhead payment show " + line.OutboxID.String() + "\n" +
+		return "Its inquiry is due: wait for the rail's answer, then check again: railhead payment show " + line.OutboxID.String() + "\n" +
 			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
 			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"
 	case last.State != payment.Parked || line.Pending != nil || !line.RailAsks || line.NoPayload:
@@ -172,7 +172,7 @@ func mayBePaid(line reader.Timeline) string {
 	}
 }
 
-// unclaimable says what ends a row that was quarantined, whatever stands in pending by now.
+// unclaimable describes what ends a row that was quarantined, whatever is in pending by now.
 func unclaimable(line reader.Timeline) string {
 	id, after := line.OutboxID.String(), line.PutBackAfter()
 	remove := "railhead dead-letter close " + id + " --reason WHY"
@@ -193,7 +193,7 @@ func unclaimable(line reader.Timeline) string {
 		return "it could not be claimed, and its row is gone from pending. Find out who removed the row (railhead prove run nothing-lost),\n" +
 			"and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
 	}
-	mend := "it waits in pending and could not be claimed. Mend what " + orDash(line.DeadLetter.ErrorCode) + " says, then: railhead dead-letter replay " + id + " --reason WHY\n"
+	mend := "it is in pending and could not be claimed. Correct what " + orDash(line.DeadLetter.ErrorCode) + " names, then: railhead dead-letter replay " + id + " --reason WHY\n"
 	if line.Pending.OutcomeUnknown {
 		return mend + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line)
 	}

@@ -15,18 +15,17 @@ import (
 )
 
 func rolesCommand() *cobra.Command {
-	return group("roles", "Make the roles of the matrix and their grants, or compare them with the catalog",
+	return group("roles", "Create the roles of the matrix and their grants, or compare them with the catalog",
 		rolesApplyCommand(), rolesDiffCommand(), rolesSQLCommand(), rolesLoginCommand())
 }
 
 func rolesApplyCommand() *cobra.Command {
 	dryRun := false
 	command := &cobra.Command{
-		Use: "apply", Short: "Make the roles, and bring every grant in line with the matrix",
-		Long: "Make the roles, and bring every grant in line with the matrix: what it does not name is taken away.\n\n" +
-			"Connects by RAILHEAD_ADMIN_URL as a superuser. In a new database it makes the roles alone, because there\n" +
-			"is nothing to grant yet: run it, then railhead migrate up, then it again. A cell that a newer build has\n" +
-			"migrated is refused.",
+		Use: "apply", Short: "Create the roles, and make every grant agree with the matrix",
+		Long: "Create the roles, and make every grant agree with the matrix: grants that it does not name are revoked.\n\n" +
+			"Connects with RAILHEAD_ADMIN_URL as a superuser. In a new database it only creates the roles, because there\n" +
+			"is nothing to grant yet: run it, then railhead migrate up, then it again.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
@@ -46,13 +45,13 @@ func rolesApplyCommand() *cobra.Command {
 				}
 				err := acl.Apply(cmd.Context(), conn, cell)
 				if errors.Is(err, acl.ErrNoCell) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "the roles are there; cell %s has no schema yet: run railhead migrate up, then railhead roles apply again\n", cell)
+					fmt.Fprintf(cmd.ErrOrStderr(), "the roles exist; cell %s has no schema yet: run railhead migrate up, then railhead roles apply again\n", cell)
 					return nil
 				}
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "roles and grants of cell %s are as the matrix says\n", cell)
+				fmt.Fprintf(cmd.ErrOrStderr(), "roles and grants of cell %s agree with the matrix\n", cell)
 				return nil
 			})
 		},
@@ -65,7 +64,7 @@ func rolesDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff", Short: "Compare the live catalog with the matrix; exit code 8 if they differ",
 		Long: "Compare the live catalog with the matrix. Every difference is a line; any of them makes the exit code 8.\n" +
-			"Connects by RAILHEAD_ADMIN_URL, as any login that may read the catalog. It changes nothing.",
+			"Connects with RAILHEAD_ADMIN_URL, as any login that may read the catalog. It changes nothing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
@@ -141,10 +140,10 @@ func rolesLoginCommand() *cobra.Command {
 	var role, variable, file string
 	none := false
 	command := &cobra.Command{
-		Use: "login NAME", Short: "Make a login that is a member of exactly one role",
-		Long: "Make a login that is a member of exactly one role of the matrix, or make an existing one so.\n\n" +
+		Use: "login NAME", Short: "Create a login that is a member of exactly one role",
+		Long: "Create a login that is a member of exactly one role of the matrix, or change an existing one accordingly.\n\n" +
 			"The password comes from a variable or a file, never from the command line, and reaches the server as a\n" +
-			"verifier. Connects by RAILHEAD_ADMIN_URL as a superuser.",
+			"verifier. Connects with RAILHEAD_ADMIN_URL as a superuser.",
 		Example: "  railhead roles login ingest_api --role railhead_ingest --password-env INGEST_PASSWORD\n" +
 			"  railhead roles login metrics --role railhead_readonly --no-password",
 		Args: cobra.ExactArgs(1),
@@ -157,7 +156,7 @@ func rolesLoginCommand() *cobra.Command {
 				if err := acl.EnsureLogin(cmd.Context(), conn, args[0], role, password); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "login %s is a member of %s and of nothing else\n", args[0], role)
+				fmt.Fprintf(cmd.ErrOrStderr(), "login %s is a member of %s and of no other role\n", args[0], role)
 				return nil
 			})
 		},
@@ -166,15 +165,15 @@ func rolesLoginCommand() *cobra.Command {
 	flags.StringVar(&role, "role", "", "the role, such as railhead_ingest")
 	flags.StringVar(&variable, "password-env", "", "the variable that holds the password")
 	flags.StringVar(&file, "password-file", "", "the file whose first line is the password; - is standard input")
-	flags.BoolVar(&none, "no-password", false, "no password, for servers that know their clients by other means; an existing one is removed")
+	flags.BoolVar(&none, "no-password", false, "no password, for servers that authenticate clients by other means; an existing one is removed")
 	must(command.MarkFlagRequired("role"))
 	command.MarkFlagsOneRequired("password-env", "password-file", "no-password")
 	command.MarkFlagsMutuallyExclusive("password-env", "password-file", "no-password")
 	return command
 }
 
-// passwordFrom reads the password; "" where neither is named. An empty one is
-// refused: it would take the login's password away.
+// passwordFrom reads the password; it is "" if neither source is named. It refuses an
+// empty one, which would remove the login's password.
 func passwordFrom(stdin io.Reader, variable, file string) (string, error) {
 	var password string
 	switch {
@@ -203,12 +202,12 @@ func passwordFrom(stdin io.Reader, variable, file string) (string, error) {
 		return "", nil
 	}
 	if password == "" {
-		return "", usage(errors.New("the password is empty: say --no-password if there is to be none"))
+		return "", usage(errors.New("the password is empty: use --no-password for a login without one"))
 	}
 	return password, nil
 }
 
-// must is for mistakes in the command tree itself, which any test finds.
+// must panics at a mistake in the command tree itself, which any test finds.
 func must(err error) {
 	if err != nil {
 		panic(err)

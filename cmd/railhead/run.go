@@ -23,21 +23,21 @@ import (
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 )
 
-// serviceCommands are the ones that stay up.
+// serviceCommands are the commands of long-running services.
 func serviceCommands() []*cobra.Command {
 	return []*cobra.Command{
 		{
 			Use: "relayer", Short: "Claim instructions, send them to their rails, record the outcomes",
 			Long: "Claim instructions, send them to their rails, record the outcomes.\n\n" +
-				"Connects by RAILHEAD_RELAYER_URL as a member of railhead_executor; reads the rails' endpoints and\n" +
-				"secrets from RAILHEAD_RAILS_FILE and their profiles from the database. SIGTERM stops claiming, lets\n" +
-				"sends finish for the setting drain and records them; a second signal ends the process at once.",
+				"Connects with RAILHEAD_RELAYER_URL as a member of railhead_executor; reads the rails' endpoints and\n" +
+				"secrets from RAILHEAD_RAILS_FILE and their profiles from the database. SIGTERM stops claims, gives sends\n" +
+				"the setting drain to finish and records them; a second signal ends the process at once.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "relayer") },
 		},
 		{
-			Use: "reaper", Short: "Repair what dead workers left, expire, keep partitions ahead",
-			Long: "Repair what dead workers left, end what has expired, keep the archive's partitions ahead.\n\n" +
-				"Connects by RAILHEAD_REAPER_URL as a member of railhead_executor. Any number may run.",
+			Use: "reaper", Short: "Repair claims of dead workers, end expired instructions, create partitions",
+			Long: "Repair the claims of dead workers, end expired instructions, and create the archive's partitions ahead.\n\n" +
+				"Connects with RAILHEAD_REAPER_URL as a member of railhead_executor. Any number may run.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "reaper") },
 		},
 		{
@@ -46,18 +46,18 @@ func serviceCommands() []*cobra.Command {
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "relayer", "reaper") },
 		},
 		{
-			Use: "callbacks", Short: "Take what rails report later, over HTTP",
-			Long: "Take what rails report later, at POST /callbacks/{rail_type} on RAILHEAD_CALLBACKS_ADDR: signed as\n" +
-				"Standard Webhooks, safe to be sent again. Put TLS in front of it. Connects by RAILHEAD_CALLBACKS_URL as\n" +
+			Use: "callbacks", Short: "Accept callbacks of rails over HTTP",
+			Long: "Accept callbacks of rails, at POST /callbacks/{rail_type} on RAILHEAD_CALLBACKS_ADDR: signed as\n" +
+				"Standard Webhooks, safe to be repeated. Put TLS in front of it. Connects with RAILHEAD_CALLBACKS_URL as\n" +
 				"a member of railhead_callbacks; the secrets are those of RAILHEAD_RAILS_FILE.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "callbacks") },
 		},
 		{
-			Use: "api", Short: "Take instructions over HTTP, and say what became of them",
-			Long: "Take instructions over HTTP on RAILHEAD_API_ADDR, by tokens (railhead token create), and say what became of\n" +
-				"them: docs/openapi.json describes it. Connects by RAILHEAD_API_URL as a member of railhead_api. Give it\n" +
+			Use: "api", Short: "Accept instructions over HTTP, and return their outcomes",
+			Long: "Accept instructions over HTTP on RAILHEAD_API_ADDR, with tokens (railhead token create), and return their\n" +
+				"outcomes: docs/openapi.json describes it. Connects with RAILHEAD_API_URL as a member of railhead_api. Set\n" +
 				"RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE, or put TLS in front of it: tokens go over the wire.\n" +
-				"SIGTERM accepts no more, and lets requests under way get their answers. Any number may run.",
+				"After SIGTERM it accepts no more requests and answers those under way. Any number may run.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "api") },
 		},
 		eventsCommand(),
@@ -65,7 +65,7 @@ func serviceCommands() []*cobra.Command {
 	}
 }
 
-// makers wire each kind of component to its own login.
+// makers are the constructors of the components.
 func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error) {
 	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error){
 		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks, "api": newAPI, "events": newEvents,
@@ -75,8 +75,8 @@ func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Log
 // serve runs components, with their health endpoints, until the context ends or
 // one of them can't go on.
 func serve(ctx context.Context, kinds ...string) error {
-	// Go's HTTP client prints what a rail says out of turn, in its own bytes, to
-	// the standard logger. What comes from outside never reaches a log like that.
+	// Go's HTTP client prints unsolicited bytes of a rail to the standard logger.
+	// Text from outside must not reach a log unchecked.
 	stdlog.SetOutput(io.Discard)
 	heap.Tune(os.Getenv)
 	s, err := readSettings()
@@ -118,7 +118,7 @@ func serve(ctx context.Context, kinds ...string) error {
 
 func runAll(ctx context.Context, s settings, components map[string]service.Service, database *metrics.Database, scrape http.Handler, log *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
-	// The endpoints outlive the components, so that a drain can be watched.
+	// The endpoints run longer than the components, so that a drain can be observed.
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	probes := make(map[string]probe, len(components))
 	for name, each := range components {
@@ -146,7 +146,7 @@ func runAll(ctx context.Context, s settings, components map[string]service.Servi
 	return nil
 }
 
-// newWorkerID names a process start and is never used again.
+// newWorkerID returns a name for one start of a process, which is never used again.
 func newWorkerID(kind string) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -163,7 +163,7 @@ func hostName() string {
 	return host
 }
 
-// buildVersion is what the binary was built from.
+// buildVersion is the version or commit of the binary.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -178,10 +178,10 @@ func buildVersion() string {
 	return version
 }
 
-// commit is the commit of a build that Go does not stamp by itself; the Makefile sets it.
+// commit is the commit of a build that Go does not stamp; the Makefile sets it.
 var commit string
 
-// buildCommit names the commit that the binary was built from, or says that it is not known.
+// buildCommit is the commit from which the binary was built, or a text that it is not known.
 func buildCommit() string {
 	revision := commit
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -16,9 +16,9 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// settings are what the environment says. Each component has a connection
-// string of its own, because each has a login of its own; DATABASE_URL fills in
-// for those that are not set.
+// settings are the values of the environment. Each component has a connection
+// string of its own, because each has a login of its own; DATABASE_URL is the default
+// of each.
 type settings struct {
 	Cell         string `env:"RAILHEAD_CELL" envDefault:"railhead"`
 	DatabaseURL  string `env:"DATABASE_URL"`
@@ -38,13 +38,13 @@ type settings struct {
 
 	RailsFile  string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml"`
 	EventsFile string `env:"RAILHEAD_EVENTS_FILE" envDefault:"events.yaml"`
-	StateDir   string `env:"RAILHEAD_STATE_DIR"` // remembers what was committed, for the next start; empty: nothing does
+	StateDir   string `env:"RAILHEAD_STATE_DIR"` // stores the memory of a component for its next start; empty: none is stored
 	HTTPAddr   string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
 	HTTPFile   string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
-	// The endpoint for callbacks, apart from health: rails reach it.
+	// The endpoint for callbacks, separate from health: rails reach it.
 	CallbacksAddr string `env:"RAILHEAD_CALLBACKS_ADDR" envDefault:"127.0.0.1:0"`
 	CallbacksFile string `env:"RAILHEAD_CALLBACKS_ADDR_FILE"` // the bound address is written here
-	// The HTTP API, apart from health: callers reach it.
+	// The HTTP API, separate from health: callers reach it.
 	APIAddr           string `env:"RAILHEAD_API_ADDR" envDefault:"127.0.0.1:0"`
 	APIFile           string `env:"RAILHEAD_API_ADDR_FILE"` // the bound address is written here
 	APICertFile       string `env:"RAILHEAD_API_CERT_FILE"`
@@ -70,7 +70,7 @@ type settings struct {
 	ReapGrace         time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
 	StoreTimeout      time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
 	MetricsEvery      time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s"`
-	// The time budget is a setting of the cell. What is set here too must be the same.
+	// The time budget is a setting of the cell. Values that are set here must be equal to it.
 	ClaimTimeout   time.Duration `env:"RAILHEAD_CLAIM_TIMEOUT"`
 	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN"`
 	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN"`
@@ -82,7 +82,7 @@ type settings struct {
 	traces *export.Traces // where a component's spans go
 }
 
-// readSettings reads the environment; every fault of it comes back at once.
+// readSettings reads the environment and returns every fault of it at once.
 func readSettings() (settings, error) {
 	var s settings
 	if err := env.Parse(&s); err != nil {
@@ -101,7 +101,7 @@ func (s settings) asserted() outbox.TimeBudget {
 	}
 }
 
-// heart is how a service of the kind given beats; otherLogin is said where the database denies it.
+// heart is the heartbeat of a service of a kind; otherLogin is the advice if the database denies it.
 func (s settings) heart(kind, otherLogin string) service.HeartConfig {
 	return service.HeartConfig{
 		Name: s.WorkerID, Kind: kind, Host: hostName(), Version: buildVersion(), Every: s.HeartbeatEvery, Within: s.StoreTimeout,
@@ -109,8 +109,7 @@ func (s settings) heart(kind, otherLogin string) service.HeartConfig {
 	}
 }
 
-// byVariable names the variables that can't be read instead of the fields that
-// they go to.
+// byVariable names the variables that can't be read instead of their fields.
 func byVariable(err error) error {
 	all, ok := errors.AsType[env.AggregateError](err)
 	if !ok {
@@ -128,7 +127,7 @@ func byVariable(err error) error {
 	return errors.Join(faults...)
 }
 
-// errNoURL says which variable is missing.
+// errNoURL reports that no variable names a database.
 var errNoURL = errors.New("no database is named")
 
 // url picks a component's connection string.

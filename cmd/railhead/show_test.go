@@ -134,7 +134,7 @@ func TestStatusCommand(t *testing.T) {
 	works.claim()
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type = '*'")
 	if _, err := works.executor.Heartbeat(t.Context(), outbox.Heartbeat{
-		Name: "relayer-1", Kind: "relayer", Host: "h1", Version: "v1", Status: "suspended", Activity: "waits for a person",
+		Name: "relayer-1", Kind: "relayer", Host: "h1", Version: "v1", Status: "suspended", Activity: "waits for an operator",
 	}); err != nil {
 		t.Fatal(err)
 	}

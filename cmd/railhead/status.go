@@ -13,13 +13,13 @@ import (
 func statusCommand() *cobra.Command {
 	money := false
 	command := &cobra.Command{
-		Use: "status", Short: "Show how the cell is doing: rails, what waits, what is in flight, components",
-		Long: "Show how the cell is doing, in one snapshot: per rail what waits and since when, what is in flight, whose\n" +
-			"outcome is unknown, what waits for a person, what is paused, and what new instructions are refused of; then\n" +
-			"the components by the age of their heartbeat, which is stale after the setting heartbeat_stale. It costs the\n" +
-			"same whatever the archive holds.\n" +
+		Use: "status", Short: "Show the state of the cell: its rails, instructions and components",
+		Long: "Show the state of the cell, in one snapshot: for each rail the instructions in pending and their age, those in\n" +
+			"flight, those with an unknown outcome and the dead letters, then pauses and closed gates, and\n" +
+			"the components by the age of their heartbeat, which is stale after the setting heartbeat_stale. The cost does\n" +
+			"not depend on the size of the archive.\n" +
 			"--money adds up the amounts by rail and currency, of at most 100,000 instructions a rail.\n" +
-			"Connects by RAILHEAD_READER_URL.",
+			"Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
@@ -48,7 +48,7 @@ func statusCommand() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().BoolVar(&money, "money", false, "add up the amounts that wait, are in flight, or wait for a person")
+	command.Flags().BoolVar(&money, "money", false, "add up the amounts in pending, in flight and in dead letters")
 	return command
 }
 
@@ -117,13 +117,13 @@ func writeStatus(o output, name string, status reader.Status) error {
 	return writeCutShort(o, status.CutShort)
 }
 
-// writeCutShort says which lists are not whole; numbers that are not have a plus.
+// writeCutShort names the lists that are incomplete; incomplete numbers have a plus.
 func writeCutShort(o output, parts []reader.Part) error {
 	lists := map[reader.Part]string{
 		reader.PartRails:        "there are more rails than the 1,000 that are listed",
 		reader.PartParticipants: "more participants are paused than the 100 that are listed, those paused last",
 		reader.PartGates:        "enqueue is closed for more than the 100 that are listed, those closed last",
-		reader.PartHeartbeats:   "there are more components than the 200 that are listed, those that beat last",
+		reader.PartHeartbeats:   "there are more components than the 200 that are listed, those with the latest heartbeats",
 	}
 	for _, part := range parts {
 		if words := lists[part]; words != "" {
@@ -157,7 +157,7 @@ func writeRailStatus(o output, status reader.Status) error {
 	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN", "DEAD LETTERS", "RELAYERS"}, rows)
 }
 
-// plus follows a number that may be higher: the look ended at its bound.
+// plus follows a number that may be higher, because the count ended at its bound.
 func plus(more bool) string {
 	if more {
 		return "+"
@@ -181,7 +181,7 @@ func ageOf(ms int64) string {
 	return span(millis(ms))
 }
 
-// pausedCell tells a rail's own pause from the one of everything.
+// pausedCell distinguishes a rail's own pause from the one of everything.
 func pausedCell(own, everything *reader.Pause) cell {
 	switch {
 	case own != nil:

@@ -20,11 +20,11 @@ func settingsCommand() *cobra.Command {
 
 func settingsShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Show the time budget of the cell, and who does not run by it yet",
-		Long: "Show the time budget of the cell: the claim timeout (claim_timeout) and what has to fit into it. Relayers, reapers,\n" +
-			"callback endpoints and rail apply go by it. A component that has not taken the present version, or that may\n" +
-			"have claims of an older one open, is listed: its claims are repaired by the longer one of each span.\n" +
-			"Connects by RAILHEAD_READER_URL.",
+		Use: "show", Short: "Show the time budget of the cell, and the components that do not use it yet",
+		Long: "Show the time budget of the cell: the claim timeout (claim_timeout) and the spans that have to fit into it. Relayers,\n" +
+			"reapers, callback endpoints and rail apply use it. A component that has not adopted the present version, or that may\n" +
+			"have open claims under an older one, is listed: its claims are repaired by the longer one of each span.\n" +
+			"Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -42,7 +42,7 @@ func settingsShowCommand() *cobra.Command {
 	}
 }
 
-// behind are the running components that do not run by the present version alone.
+// behind are the running components that do not use the present version only.
 func behind(budget outbox.TimeBudget, beats []reader.Beat) []reader.Beat {
 	found := []reader.Beat{}
 	for _, beat := range beats {
@@ -88,7 +88,7 @@ func writeBudget(o output, budget outbox.TimeBudget, behind []reader.Beat) error
 	for _, beat := range behind {
 		rows = append(rows, []cell{{text: beat.Kind}, {text: oneLine(beat.Name)}, {strconv.Itoa(beat.BudgetVersion), warn}})
 	}
-	if err := o.text("\nnot at version %d alone yet: their claims are repaired by the longer one of each span\n\n", budget.Version); err != nil {
+	if err := o.text("\nnot yet at version %d only: their claims are repaired by the longer one of each span\n\n", budget.Version); err != nil {
 		return err
 	}
 	return o.table([]string{"COMPONENT", "NAME", "VERSION"}, rows)
@@ -101,9 +101,9 @@ func settingsSetCommand() *cobra.Command {
 		Long: "Change the time budget of the cell: claim_timeout, start_within, record_within, drain or\n" +
 			"heartbeat_stale; several of them change together. start_within + the longest call of any rail in force +\n" +
 			"record_within + drain must be less than claim_timeout.\n\n" +
-			"Components take the change with their next heartbeat. A longer claim timeout holds for the reaper at once. A\n" +
-			"shorter one holds for the claims of a sender once that sender has taken it and no claim from before can be\n" +
-			"open. Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
+			"Components adopt the change with their next heartbeat. A longer claim timeout applies to the reaper at once. A\n" +
+			"shorter one applies to the claims of a sender once that sender has adopted it and no earlier claim can be\n" +
+			"open. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		Example: "  railhead settings set claim_timeout 4m --reason 'the bank answers within three minutes'\n" +
 			"  railhead settings set claim_timeout 30s start_within 1s drain 5s --reason 'all of it runs in one rack'",
 		Args: cobra.MinimumNArgs(2),
@@ -125,7 +125,7 @@ func settingsSetCommand() *cobra.Command {
 	return command
 }
 
-// readChanges reads pairs of a name and a value; every fault comes back at once.
+// readChanges reads pairs of a name and a value, and returns every fault at once.
 func readChanges(args []string) (map[string]time.Duration, error) {
 	if len(args)%2 != 0 {
 		return nil, fmt.Errorf("%s has no value: give NAME VALUE, or several such pairs", args[len(args)-1])
@@ -151,9 +151,9 @@ func readChanges(args []string) (map[string]time.Duration, error) {
 	return changes, errors.Join(faults...)
 }
 
-// budgetSet says what a change of the time budget did.
+// budgetSet describes the effect of a change of the time budget.
 func budgetSet(version int, changed bool) string {
-	said := "is in force: components take it with their next heartbeat"
+	said := "is in force: components adopt it with their next heartbeat"
 	if !changed {
 		said = "is in force and stays: nothing differs"
 	}

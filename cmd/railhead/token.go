@@ -20,7 +20,7 @@ import (
 )
 
 func tokenCommand() *cobra.Command {
-	return group("token", "Make, list and revoke the tokens of the HTTP API", tokenCreateCommand(), tokenListCommand(), tokenRevokeCommand())
+	return group("token", "Create, list and revoke the tokens of the HTTP API", tokenCreateCommand(), tokenListCommand(), tokenRevokeCommand())
 }
 
 func tokenCreateCommand() *cobra.Command {
@@ -28,10 +28,10 @@ func tokenCreateCommand() *cobra.Command {
 	var within time.Duration
 	var certificate string
 	command := &cobra.Command{
-		Use: "create", Short: "Make a token for participants and acts, and print it once",
-		Long: "Make a token of 32 random bytes, for participants and acts, with an end, and print it. It is printed once:\n" +
-			"the database keeps a digest of a digest of it. Hand it over in private.\n\n" +
-			"Connects by RAILHEAD_ADMIN_URL: who makes tokens can enqueue for every participant, which operators can not.\n" +
+		Use: "create", Short: "Create a token for participants and acts, and print it once",
+		Long: "Create a token of 32 random bytes, valid for participants and acts until it expires, and print it. It is printed once:\n" +
+			"the database stores a digest of its digest. Hand it over in private.\n\n" +
+			"Connects with RAILHEAD_ADMIN_URL: a login that creates tokens can enqueue for every participant, which operators can not.\n" +
 			"The act, the login and the reason go to the operator log.",
 		Example: "  railhead token create --name shop --participant p1 --verbs enqueue,read --expires-in 2160h --reason 'ticket 4711'",
 		Args:    cobra.NoArgs,
@@ -40,7 +40,7 @@ func tokenCreateCommand() *cobra.Command {
 				made.Verbs[n] = strings.ToUpper(strings.TrimSpace(verb))
 			}
 			if within <= 0 || made.RequestsPerMinute < 0 {
-				return usage(errors.New("--expires-in is above 0, and --requests-per-minute not below"))
+				return usage(errors.New("--expires-in must be above 0, and --requests-per-minute not below 0"))
 			}
 			made.ExpiresAt = time.Now().Add(within)
 			if certificate != "" {
@@ -66,12 +66,12 @@ func tokenCreateCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&made.Name, "name", "", "whose it is, for lists and logs")
-	flags.StringSliceVar(&made.Participants, "participant", nil, "a participant that it is for; several times or with commas for several")
-	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"}, "what it is for: enqueue, read, cancel")
+	flags.StringVar(&made.Name, "name", "", "its owner, for lists and logs")
+	flags.StringSliceVar(&made.Participants, "participant", nil, "a participant for which it is valid; repeat it, or separate several with commas")
+	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"}, "the acts that it permits: enqueue, read, cancel")
 	flags.DurationVar(&within, "expires-in", 90*24*time.Hour, "when it ends, at most 9600h")
 	flags.IntVar(&made.RequestsPerMinute, "requests-per-minute", 0, "quota in each API process; 0: none")
-	flags.StringVar(&certificate, "certificate", "", "file of the client certificate (PEM) whose key has to be shown along with the token")
+	flags.StringVar(&certificate, "certificate", "", "file of the client certificate (PEM) that has to be presented with the token")
 	must(command.MarkFlagRequired("name"))
 	must(command.MarkFlagRequired("participant"))
 	needReason(command, &made.Reason)
@@ -99,8 +99,8 @@ func keyOfCertificate(file string) ([]byte, error) {
 func tokenListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the tokens of the HTTP API, the newest first",
-		Long: "List the tokens of the HTTP API, those that are out of force included: for whom and what they are, until when,\n" +
-			"how often they were used, and how often while they were not in force. Connects by RAILHEAD_READER_URL.",
+		Long: "List the tokens of the HTTP API, those that are not in force included: their participants and acts, their expiry,\n" +
+			"how often they were used, and how often while they were not in force. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -143,9 +143,9 @@ func writeTokens(o output, all []reader.ListedToken) error {
 func tokenRevokeCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
-		Use: "revoke TOKEN_ID", Short: "Take a token out of force",
-		Long: "Take a token out of force for good: the next statement that is made by it is refused. TOKEN_ID is the one that\n" +
-			"railhead token list shows, never the token. Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason\n" +
+		Use: "revoke TOKEN_ID", Short: "Revoke a token",
+		Long: "Revoke a token for good: the next statement with it is refused. TOKEN_ID is the id that\n" +
+			"railhead token list shows, never the token. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason\n" +
 			"go to the operator log.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -10,7 +10,7 @@ import (
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print what this binary was built from",
+		Use: "version", Short: "Print the version, commit and schema of this binary",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := migrations.All(migrations.DefaultCell)
