@@ -6,8 +6,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// instructionTables are what a proof over whole instructions reads, and
-// instructionFiles how.
+// instructionTables are the tables that a proof over whole instructions reads, and
+// instructionFiles its statements.
 var (
 	instructionTables = []string{
 		"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts", "v_outbox_pending", "v_outbox_attempts",
@@ -19,9 +19,9 @@ var (
 	}
 )
 
-// overInstructions is a proof that judges one instruction after the other. What it
-// judges by stands in its script as well, over the ledger as a whole; the offences
-// hold the two equal.
+// overInstructions is a proof that checks one instruction after the other. Its script has
+// the same rule in SQL, over the ledger as a whole; the planted offences show that the two
+// are equal.
 func overInstructions(p Proof, check func(i *instruction, o Options, t *tally)) Proof {
 	p.Reads, p.Statements = instructionTables, instructionFiles
 	p.script = violations(strings.ReplaceAll(p.Name, "-", "_"))
@@ -35,30 +35,30 @@ func archiveProofs() []Proof {
 		overInstructions(Proof{
 			Name: "attempt-numbers", Promise: appendOnly,
 			Shows:    "The rows of every instruction are numbered 1, 2, 3, ... without a gap or a double",
-			Expected: "attempt_no = 1 to n, and pending counts no further",
+			Expected: "attempt_no = 1 to n, and no higher count in pending",
 			Counts:   "rows of the archive and of pending",
 		}, proveNumbers),
 		overInstructions(Proof{
 			Name: "transitions", Promise: appendOnly,
-			Shows:    "Every row may follow the one before it; what only a person's evidence allows has that person's act in the log",
+			Shows:    "Every row may follow the one before it; a row that needs an operator's evidence has the operator's act in the log",
 			Expected: "legal transitions only",
 			Counts:   "rows of the archive",
 		}, proveTransitions),
 		overInstructions(Proof{
 			Name: "answers", Promise: appendOnly,
-			Shows:    "Every outcome answers the claim before it, no claim is answered twice, and what answers none is of a kind that does not",
+			Shows:    "Every outcome answers the claim before it, no claim is answered twice, and a row that answers none is of a kind that does not",
 			Expected: "one answer a claim",
 			Counts:   "rows of the archive",
 		}, proveAnswers),
 		overInstructions(Proof{
 			Name: "evidence", Promise: silence,
-			Shows:    "Nothing is called executed, failed or safe to send again without evidence; an unknown outcome stays unknown until there is some",
-			Expected: "a result that proves it, or a person's act, at every certainty",
+			Shows:    "No payment is recorded as executed, failed or safe to send again without evidence; an unknown outcome stays unknown until there is evidence",
+			Expected: "for every certainty a result that proves it, or an operator's act",
 			Counts:   "rows of the archive and of pending",
 		}, proveEvidence),
 		overInstructions(Proof{
 			Name: "operator-acts", Promise: appendOnly,
-			Shows:    "Every cancellation, replay, inquiry asked for and resolution in the archive is an act in the operator log, and the other way round",
+			Shows:    "Every cancellation, replay, requested inquiry and resolution in the archive is an act in the operator log, and the other way round",
 			Expected: "as many rows as acts",
 			Counts:   "acts",
 		}, proveActs),
@@ -70,14 +70,14 @@ func archiveProofs() []Proof {
 		}, proveOneDispatched),
 		overInstructions(Proof{
 			Name: "terminal", Promise: paidOnce,
-			Shows:    "What has ended, waits for a person or is claimed has no row in pending from which it could be sent again",
+			Shows:    "An instruction that has ended, needs an operator or is claimed has no row in pending from which it could be sent again",
 			Expected: "no pending row after an end, a dead letter or an open claim",
 			Counts:   "instructions",
 		}, proveTerminal),
 		overInstructions(Proof{
 			Name: "nothing-lost", Promise: nothingLost,
-			Shows:    "Every instruction waits, is in flight and young, has ended, or lies in the dead letters, and some row has its payload",
-			Expected: "no instruction anywhere else, and none without a payload",
+			Shows:    "Every instruction is in pending, is in flight and recent, has ended, or is in the dead letters, and a row has its payload",
+			Expected: "no other instruction, and none without a payload",
 			Counts:   "instructions",
 		}, proveNothingLost),
 	}
@@ -100,8 +100,7 @@ func proveNumbers(i *instruction, _ Options, t *tally) {
 	}
 }
 
-// byPerson reports whether the row is an operator's: only those are written
-// under a resolution or a replay, and their acts are in the log.
+// byPerson reports whether an operator's act wrote the row: the log then has the act.
 func (i *instruction) byPerson(r row) bool {
 	switch {
 	case r.answers != 0:
@@ -113,7 +112,7 @@ func (i *instruction) byPerson(r row) bool {
 	case r.asks():
 		return i.acts["INQUIRE"] > 0
 	default:
-		// Rows DISPATCHED of before carry no code.
+		// Older DISPATCHED rows have no code.
 		return (r.errorCode == payment.CodeResolved || r.state == payment.Dispatched) && i.acts["RESOLVE"] > 0
 	}
 }
@@ -157,9 +156,9 @@ func proveTerminal(i *instruction, _ Options, t *tally) {
 	}
 	switch {
 	case last.state.IsClaim():
-		t.offend("%s waits in pending while its claim %d is open", i.id, last.no)
+		t.offend("%s is in pending while its claim %d is open", i.id, last.no)
 	case !last.state.Waits():
-		t.offend("%s is %s and waits in pending", i.id, last.state)
+		t.offend("%s is %s and is in pending", i.id, last.state)
 	}
 }
 
@@ -183,15 +182,15 @@ func proveActs(i *instruction, _ Options, t *tally) {
 		case rows[act] > i.acts[act]:
 			t.offend("%s: %d rows of %s in the archive, %d acts in the log", i.id, rows[act], act, i.acts[act])
 		case (act == "CANCEL" || act == "INQUIRE") && rows[act] < i.acts[act] && !i.retired:
-			// A replay of what was quarantined, and a resolution that agrees with what is
-			// recorded, append no row; the others always do.
+			// A replay of a quarantined row, and a resolution that agrees with the record,
+			// append no row; the others always do.
 			t.offend("%s: %d acts of %s in the log, %d rows in the archive", i.id, i.acts[act], act, rows[act])
 		}
 	}
 	i.proveResolutions(t)
 }
 
-// proveResolutions holds each row that an operator's evidence ended to what the acts say.
+// proveResolutions compares the rows that an operator's evidence ended with the acts in the log.
 func (i *instruction) proveResolutions(t *tally) {
 	for _, executed := range []bool{true, false} {
 		rows, acts := 0, 0
@@ -206,7 +205,7 @@ func (i *instruction) proveResolutions(t *tally) {
 			}
 		}
 		if rows > acts {
-			t.offend("%s: %d rows were resolved as %s, and %d acts in the log say so", i.id, rows, resolvedAs(executed), acts)
+			t.offend("%s: %d rows were resolved as %s, and the log has %d such acts", i.id, rows, resolvedAs(executed), acts)
 		}
 	}
 }

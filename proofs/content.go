@@ -11,18 +11,18 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// contentProofs are about what an instruction says, and that it says it once.
+// contentProofs are about the content of an instruction, and that it exists once.
 func contentProofs() []Proof {
 	return []Proof{
 		overInstructions(Proof{
 			Name: "identity", Promise: paidOnce,
 			Shows:    "Every row of pending and archive names the instruction, key, participant and number that the registry has under its outbox_id",
-			Expected: "no row that differs, none that the registry does not know",
+			Expected: "no row that differs, none without a row of the registry",
 			Counts:   "rows of the archive and of pending",
 		}, proveIdentity),
 		{
 			Name: "fingerprints", Promise: paidOnce,
-			Shows: "Amount, payee and all else of every instruction, and of what every waiting and every claimed row makes of it, are what was enqueued: " +
+			Shows: "Amount, payee and every other field of each instruction, and of each pending and each claimed row of it, are as enqueued: " +
 				"the fingerprint is recomputed here, over the stored text, and by the database",
 			Expected: "three equal fingerprints a row",
 			Counts:   "payloads",
@@ -32,8 +32,8 @@ func contentProofs() []Proof {
 		},
 		{
 			Name: "rail-keys", Promise: paidOnce,
-			Shows: "The key by which a rail de-duplicates an instruction is the one that follows from its caller's key: it is derived here, " +
-				"so that a repeated enqueue which a restore forgot is known to the rail",
+			Shows: "The key by which a rail de-duplicates an instruction is the one that is derived from its caller's key: it is derived here, " +
+				"so that the rail recognises a repeated enqueue that a restore lost",
 			Expected: "every stored rail key is the derived one",
 			Counts:   "rail keys",
 			Reads:    []string{"payment_outbox_keys", "payment_outbox_settings"}, Statements: []string{"sql/rail_keys.sql"},
@@ -57,7 +57,7 @@ func proveIdentity(i *instruction, _ Options, t *tally) {
 		case i.key == nil:
 			t.offend("%s: %s has it and the registry does not", i.id, where)
 		case is != *i.key:
-			t.offend("%s: %s says instruction %s, key %s, number %d of %s; the registry says instruction %s, key %s, number %d of %s",
+			t.offend("%s: %s has instruction %s, key %s, number %d of %s; the registry has instruction %s, key %s, number %d of %s",
 				i.id, where, is.InstructionID, is.IdempotencyKey, is.SequenceID, is.ParticipantID,
 				i.key.InstructionID, i.key.IdempotencyKey, i.key.SequenceID, i.key.ParticipantID)
 		}
@@ -68,7 +68,7 @@ func proveIdentity(i *instruction, _ Options, t *tally) {
 			rail = is
 		}
 		if is != rail {
-			t.offend("%s: %s goes by rail %s, earlier rows by %s", i.id, where, is, rail)
+			t.offend("%s: %s has rail %s, earlier rows have %s", i.id, where, is, rail)
 		}
 	}
 	for _, r := range i.rows {
@@ -82,8 +82,8 @@ func proveIdentity(i *instruction, _ Options, t *tally) {
 	}
 }
 
-// proveFingerprints trusts neither side: a function that was replaced would
-// agree with what it was made to agree with.
+// proveFingerprints computes the fingerprint itself and has the database compute it: a
+// function that was replaced could agree with a forged row.
 func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
 	rows, err := tx.Query(ctx, s.sql("fingerprints"), p.after, p.last)
 	if err != nil {
@@ -102,18 +102,18 @@ func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *ta
 		here := payment.Fingerprint(participant, rail, payload)
 		switch outbox := payment.ID(id.Bytes); {
 		case registered == nil:
-			t.offend("%s: %s carries a payload that the registry has no fingerprint of", outbox, where)
+			t.offend("%s: %s has a payload without a fingerprint in the registry", outbox, where)
 		case !bytes.Equal(here[:], registered):
 			t.offend("%s: %s is not what was enqueued: its fingerprint is %x, the registry's %x", outbox, where, here[:8], registered[:8])
 		case !bytes.Equal(recomputed, registered):
-			t.offend("%s: %s: the database's own function gives %x, and the registry has %x", outbox, where, recomputed[:min(8, len(recomputed))], registered[:8])
+			t.offend("%s: %s: the database's own function returns %x, and the registry has %x", outbox, where, recomputed[:min(8, len(recomputed))], registered[:8])
 		}
 		return nil
 	})
 	return err
 }
 
-// proveRailKeys asks the database for no derivation of its own.
+// proveRailKeys derives the rail keys itself, and not by a function of the database.
 func proveRailKeys(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
 	rows, err := tx.Query(ctx, s.sql("rail_keys"), p.after, p.last)
 	if err != nil {
@@ -125,7 +125,7 @@ func proveRailKeys(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally)
 		t.rows++
 		derived := payment.DeriveRailKey(payment.ID(namespace.Bytes), participant, instructionID, key)
 		if derived != payment.ID(stored.Bytes) {
-			t.offend("%s: its rail key is %s, and %s follows from its caller's key: the rail may know it by another",
+			t.offend("%s: its rail key is %s, and %s is derived from its caller's key: the rail may have received another",
 				payment.ID(id.Bytes), payment.RailKey(payment.ID(stored.Bytes)), payment.RailKey(derived))
 		}
 		return nil

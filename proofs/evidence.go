@@ -7,7 +7,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// What results prove, as far as a row can be checked by itself.
+// The results that prove an outcome, as far as a row can be checked alone.
 var (
 	provesExecution = []payment.Result{payment.ResultAccepted, payment.ResultExecuted}
 	provesFailure   = []payment.Result{
@@ -19,14 +19,14 @@ var (
 		payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultNotFound, payment.ResultNotSent,
 		payment.ResultRefusedLater, payment.ResultRefusedRail,
 	}
-	// settlesEarlier speak for every send, not for the one that they answer.
+	// settlesEarlier are results that hold for every send, not only for the one that they answer.
 	settlesEarlier = []payment.Result{
 		payment.ResultAccepted, payment.ResultExecuted, payment.ResultRefused, payment.ResultRefusedFinal,
 	}
 )
 
-// proveEvidence follows what is known of an instruction from row to row.
-// LATE_OUTCOME rows are the evidence themselves and repeat what was known.
+// proveEvidence follows the certainty of an instruction from row to row.
+// LATE_OUTCOME rows are evidence themselves and repeat the certainty before them.
 func proveEvidence(i *instruction, _ Options, t *tally) {
 	t.rows += int64(len(i.rows))
 	for _, e := range i.evidence {
@@ -39,10 +39,10 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 		case e.against > 0:
 			word = fmt.Sprintf("; against the rail's word, row %d", e.against)
 		case e.silent:
-			word = "; without the rail's word, which could be asked"
+			word = "; without the answer of the rail, which could be asked"
 		}
 		if e.alsoOf != "" {
-			word += "; by a reference that payment " + e.alsoOf + " has too: one of the two may not have been made"
+			word += "; under a reference that payment " + e.alsoOf + " has too: one of the two may not have been made"
 		}
 		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s%s", i.id, outcome, e.login, e.document, word))
 	}
@@ -56,20 +56,20 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 		switch r.state {
 		case payment.Dispatched:
 			if !slices.Contains(provesExecution, r.result) {
-				t.offend("%s: row %d says DISPATCHED, and its result is %q", i.id, r.no, r.result)
+				t.offend("%s: row %d is DISPATCHED, and its result is %q", i.id, r.no, r.result)
 			}
 		case payment.Failed:
 			expired := r.errorCode == payment.CodeExpired && r.answers == 0 && !unknown
 			if !expired && !person && !slices.Contains(provesFailure, r.result) {
-				t.offend("%s: row %d says FAILED, and its result is %q", i.id, r.no, r.result)
+				t.offend("%s: row %d is FAILED, and its result is %q", i.id, r.no, r.result)
 			}
 		case payment.Retryable:
 			if !slices.Contains(provesRetry, r.result) {
-				t.offend("%s: row %d says RETRYABLE, and its result is %q", i.id, r.no, r.result)
+				t.offend("%s: row %d is RETRYABLE, and its result is %q", i.id, r.no, r.result)
 			}
 		case payment.Unknown, payment.Accepted, payment.ZombieRequeue:
 			if !r.outcomeUnknown {
-				t.offend("%s: row %d says %s and that nothing is unknown", i.id, r.no, r.state)
+				t.offend("%s: row %d is %s without an unknown outcome", i.id, r.no, r.state)
 			}
 		}
 		if unknown && !r.outcomeUnknown && !person && !settles(r) && !(afterLate && settlesItself(r)) {
@@ -80,19 +80,19 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 	if i.pending != nil {
 		t.rows++
 		if unknown && !i.pending.outcomeUnknown {
-			t.offend("%s: the archive says that its outcome is unknown, and pending that it is not", i.id)
+			t.offend("%s: its outcome is unknown in the archive, and not in pending", i.id)
 		}
 	}
 }
 
 // settles reports whether a row may end an unknown outcome. A claim never does:
-// it carries on what pending says.
+// it copies the flag of pending.
 func settles(r row) bool {
 	return !r.state.IsClaim() && slices.Contains(settlesEarlier, r.result)
 }
 
 // settlesItself reports whether a row ends the payment by a refusal of its only
-// unknown send, which is not sent again. Only late evidence finds one.
+// unknown send, which is not sent again. Only late evidence does that.
 func settlesItself(r row) bool {
 	return r.state == payment.Failed && (r.result == payment.ResultRefusedTransient || r.result == payment.ResultRefusedBusiness) &&
 		(r.errorCode == payment.CodeNewIDNeeded || r.errorCode == payment.CodeBusinessRefused)
@@ -117,12 +117,12 @@ func proveAnswers(i *instruction, _ Options, t *tally) {
 				t.offend("%s: row %d claims while claim %d is open", i.id, r.no, last.no)
 			}
 		case r.answers != 0:
-			// Late evidence may speak again for a claim that was answered before.
+			// Late evidence may answer a claim again that was answered before.
 			if !r.state.AnswersClaim() || last != claim && !late {
-				t.offend("%s: row %d (%s) answers claim %d, which has its answer", i.id, r.no, r.state, r.answers)
+				t.offend("%s: row %d (%s) answers claim %d, which is answered already", i.id, r.no, r.state, r.answers)
 			}
 		case last != nil && last.state.IsClaim():
-			t.offend("%s: row %d (%s) follows the open claim %d and answers nothing", i.id, r.no, r.state, last.no)
+			t.offend("%s: row %d (%s) follows the open claim %d and does not answer it", i.id, r.no, r.state, last.no)
 		case !i.answersNone(*r, late):
 			t.offend("%s: row %d (%s) answers no claim", i.id, r.no, r.state)
 		}
@@ -131,8 +131,8 @@ func proveAnswers(i *instruction, _ Options, t *tally) {
 }
 
 // answersNone reports whether the row is of a kind that answers no claim: an
-// act of a person, an expiry, a parking that follows an outcome, and what late
-// evidence settles.
+// operator's act, an expiry, a parking that follows an outcome, and an end by late
+// evidence.
 func (i *instruction) answersNone(r row, afterLate bool) bool {
 	switch r.state {
 	case payment.Cancelled, payment.Replayed, payment.Parked:

@@ -1,6 +1,6 @@
 package proofs
 
-// ShowingAll names every offence in the report.
+// ShowingAll makes the report name every violation.
 func (o Options) ShowingAll() Options {
 	o.shown = 1 << 30
 	return o

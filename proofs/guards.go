@@ -12,30 +12,30 @@ import (
 	"github.com/railhead-pay/railhead/migrations"
 )
 
-// guardProofs are about what the schema refuses by itself.
+// guardProofs are about the changes that the schema itself refuses.
 func guardProofs() []Proof {
 	return []Proof{
 		{
 			Name: "schema", Promise: appendOnly,
 			Shows:    "Tables, columns, constraints, indexes, triggers and the bodies of functions are, line by line, those that this build migrates to",
-			Expected: "no line more, none less", Reads: []string{"schema_migrations"}, Statements: []string{"sql/version.sql", "sql/uuidv7.sql", schemaComparison},
+			Expected: "no additional line, and none missing", Reads: []string{"schema_migrations"}, Statements: []string{"sql/version.sql", "sql/uuidv7.sql", schemaComparison},
 			whole: proveSchema, script: schemaLines,
 		},
 		{
 			Name: "triggers", Promise: appendOnly,
-			Shows:    "UPDATE, DELETE and TRUNCATE are refused by triggers that are there, ENABLE ALWAYS, on every table and partition, and no other trigger is",
+			Shows:    "UPDATE, DELETE and TRUNCATE are refused by triggers that exist and are ENABLE ALWAYS on every table and partition, and there is no other trigger",
 			Expected: "every trigger in place and always on", Statements: []string{"sql/triggers.sql"},
 			whole: judged("triggers"), script: judgement("triggers", nil),
 		},
 		{
 			Name: "guards", Promise: paidOnce,
-			Shows:    "The unique indexes and checks that the promises rest on are valid on every partition, text is held and sorted by its bytes, and tables survive a crash",
+			Shows:    "The unique indexes and checks on which the promises depend are valid on every partition, text is stored and sorted by its bytes, and tables survive a crash",
 			Expected: "every index and check in place, COLLATE \"C\" everywhere", Statements: []string{"sql/guards.sql"},
 			whole: judged("guards"), script: judgement("guards", nil),
 		},
 		{
 			Name: "origin-ingest", Promise: roles,
-			Shows:    "The ingest role can't write pending, and can only enqueue and ask what became of it",
+			Shows:    "The ingest role can't write pending, and can only enqueue and read the status of its instructions",
 			Expected: "no privilege but these", Statements: []string{"sql/origin_ingest.sql", "sql/attempts.sql"},
 			script: judgement("origin_ingest", nil),
 			whole: origin("origin_ingest", nil, func(a attempt) bool {
@@ -54,7 +54,7 @@ func guardProofs() []Proof {
 		},
 		{
 			Name: "origin-truncate", Promise: appendOnly,
-			Shows:    "TRUNCATE fails for everyone",
+			Shows:    "TRUNCATE fails for every role and login",
 			Expected: "no such privilege, on any table, of any role or login", Statements: []string{"sql/origin_truncate.sql", "sql/attempts.sql"},
 			script: judgement("origin_truncate", roleArguments),
 			whole: origin("origin_truncate", func(s *session) []any { return []any{s.roleNames(), s.matrix.Owner} },
@@ -72,8 +72,7 @@ func guardProofs() []Proof {
 	}
 }
 
-// proveSchema compares the dump of the live schema with the one that this build
-// was reviewed with.
+// proveSchema compares the dump of the live schema with the committed one of this build.
 func proveSchema(ctx context.Context, s *session, t *tally) error {
 	version, err := s.schemaVersion(ctx)
 	if err != nil {
@@ -84,7 +83,7 @@ func proveSchema(ctx context.Context, s *session, t *tally) error {
 		return err
 	}
 	if newest := all[len(all)-1].Version; version != newest {
-		t.offend("the cell is at migration %d and this build at %d: prove it with its own build", version, newest)
+		t.offend("the cell is at migration %d and this build at %d: run the proof with its own build", version, newest)
 		return nil
 	}
 	want, err := migrations.Schema(s.cell)
@@ -109,7 +108,7 @@ func proveSchema(ctx context.Context, s *session, t *tally) error {
 		return err
 	}
 	if !slices.Contains(bodies, body) {
-		t.offend("the body of function uuidv7 is none that a migration makes")
+		t.offend("the body of function uuidv7 is not one that a migration creates")
 	}
 	wanted, found := places(want), places(live)
 	for _, line := range wanted {
@@ -126,7 +125,7 @@ func proveSchema(ctx context.Context, s *session, t *tally) error {
 	return nil
 }
 
-// places makes each line of a dump stand for itself: a column or constraint is
+// places makes each line of a dump independent: a column or constraint is
 // named with its table.
 func places(dump string) []string {
 	var all []string

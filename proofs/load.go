@@ -14,8 +14,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// load reads everything about the instructions of a page, those included that
-// only one of the tables knows, in the order of their ids.
+// load reads everything about the instructions of a page, also those that are in only
+// one of the tables, in the order of their ids.
 func (s *session) load(ctx context.Context, tx pgx.Tx, p page) ([]*instruction, error) {
 	l := loader{all: make(map[payment.ID]*instruction), horizon: s.horizon}
 	batch := &pgx.Batch{}
@@ -43,7 +43,7 @@ func (s *session) load(ctx context.Context, tx pgx.Tx, p page) ([]*instruction, 
 	}), nil
 }
 
-// loader puts the rows of a page together.
+// loader collects the rows of a page by instruction.
 type loader struct {
 	all     map[payment.ID]*instruction
 	horizon pgtype.UUID
@@ -63,8 +63,8 @@ func left(id, horizon pgtype.UUID) bool {
 	return horizon.Valid && bytes.Compare(id.Bytes[:], horizon.Bytes[:]) < 0
 }
 
-// Each of these gives the targets of one statement's columns, and takes what a
-// row has put there.
+// Each of these methods returns the targets of one statement's columns, and a function
+// that takes the values of a row from them.
 
 func (l *loader) keys() ([]any, func()) {
 	var id pgtype.UUID

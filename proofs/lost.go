@@ -6,8 +6,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// proveNothingLost looks for the place where the instruction is. There is one
-// for each, and an operator can see it there; and some row says what it was.
+// proveNothingLost checks that each instruction is in one place where an operator can see
+// it, and that a row has its payload.
 func proveNothingLost(i *instruction, o Options, t *tally) {
 	t.rows++
 	last := i.last()
@@ -15,7 +15,7 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 		t.offend("%s: none of its %d rows has its payload", i.id, len(i.rows))
 	}
 	if i.pending != nil && !i.pending.payload {
-		t.offend("%s waits in pending and its payload is nowhere", i.id)
+		t.offend("%s is in pending and no row has its payload", i.id)
 	}
 	switch {
 	case i.pending != nil:
@@ -43,20 +43,20 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 			t.offend("%s is PARKED and has no open dead letter", i.id)
 		}
 	case i.letter.open():
-		// UNKNOWN with a letter and without PARKED: a person has it.
+		// UNKNOWN with an open letter and without PARKED: an operator works on it.
 	default:
 		t.offend("%s is %s, and is neither in pending nor in the dead letters", i.id, last.state)
 	}
 }
 
-// inFlight insists that the reaper would find the claim, and that it had no
-// reason yet to.
+// inFlight checks that the reaper would find the claim, and that the claim is too young
+// to be repaired.
 func (i *instruction) inFlight(claim row, o Options, t *tally) {
 	if !slices.Contains(i.flying, claim.no) {
 		t.offend("%s: claim %d is open, and no claim in flight leads the reaper to it", i.id, claim.no)
 		return
 	}
 	if claim.claimedAgo > o.InFlightMax {
-		t.offend("%s: claim %d is open for %d s; the reaper should have had it", i.id, claim.no, int64(claim.claimedAgo.Seconds()))
+		t.offend("%s: claim %d is open for %d s; the reaper should have repaired it", i.id, claim.no, int64(claim.claimedAgo.Seconds()))
 	}
 }

@@ -1,14 +1,14 @@
-// Package proofs shows about a live cell, production included, what Railhead
-// promises: who may do what, that the ledger is append-only and complete, that
-// numbers have no gaps, that nothing is lost or taken twice, that no amount or
+// Package proofs shows on a live cell, production included, that Railhead keeps its
+// promises: the rights of each role, that the ledger is append-only and complete, that
+// numbers have no gaps, that no payment is lost or made twice, and that no amount or
 // payee was changed.
 //
-// A proof reads and compares; none changes anything. Most need no more than the
-// rights of railhead_auditor. Those that try what must be refused do so inside a
-// transaction that is always rolled back, and only where the caller asks for it.
+// A proof reads and compares, and changes nothing. Most need only the
+// rights of railhead_auditor. Those that attempt what must be refused do so inside a
+// transaction that is always rolled back, and only on request.
 //
-// Every proof has its counter-proof: offences.yaml lists ways to break a cell,
-// and the proof that must notice each of them.
+// Every proof has a counter-proof: offences.yaml lists ways to break a cell,
+// and the proof that must find each of them.
 package proofs
 
 import (
@@ -24,24 +24,23 @@ import (
 //go:embed sql/*.sql sql/parts/*.sql sql/violations/*.sql
 var files embed.FS
 
-// Proof is one thing that can be shown about a cell. Exactly one of the
-// functions that do it is set.
+// Proof is one statement about a cell that can be shown. Exactly one of the functions
+// whole, page and instruction is set.
 type Proof struct {
 	Name     string
-	Promise  string // the promise that it is about, in the words of docs/audit.md
+	Promise  string // its promise, in the words of docs/audit.md
 	Shows    string // one sentence
 	Expected string
-	Counts   string   // what one of its rows is, where its statements do not say that themselves
+	Counts   string   // the unit of its rows, unless its statements name it
 	Reads    []string // tables that the login must be able to read; table.column where one column is enough
 	Executes []string // functions that it must be able to execute
 	// Statements are the files under sql/ that it runs.
 	Statements []string
-	// RunAs is whose rights are enough for it: a role of the matrix, or "superuser".
+	// RunAs is the role of the matrix whose rights it needs, or "superuser".
 	RunAs string
-	// Tries is set where it shows nothing without trying: it runs on request only,
-	// and as a superuser.
+	// Tries is set if it needs attempts: it runs on request only, and as a superuser.
 	Tries bool
-	// Ledger is set where it looks at instructions, and not at the catalog.
+	// Ledger is set if it reads instructions, and not the catalog.
 	Ledger bool
 
 	script      script // the same for psql
@@ -50,8 +49,8 @@ type Proof struct {
 	instruction func(i *instruction, o Options, t *tally)
 }
 
-// The promises, as docs/audit.md numbers them. Roles come before all: the others
-// hold because no role may do otherwise.
+// The promises, as docs/audit.md numbers them. Roles come first: the other promises
+// hold because no role has the rights to break them.
 const (
 	roles       = "0 roles"
 	nothingLost = "1 nothing is lost"
@@ -92,15 +91,15 @@ func Named(names []string) ([]Proof, error) {
 	return picked, nil
 }
 
-// These stand among the statements of a proof for comparisons that other packages
-// make, with statements of their own: acl/sql/*.sql and migrations/dump.sql.
+// These names in the statements of a proof are comparisons by other packages, with
+// statements of their own: acl/sql/*.sql and migrations/dump.sql.
 const (
 	matrixComparison = "railhead roles diff"
 	schemaComparison = "migrations/dump.sql"
 )
 
-// statement reads one of the embedded files. That each name exists is a test's
-// business, so that nothing here has to fail.
+// statement returns the text of an embedded file. A test checks that each name exists,
+// so it returns no error.
 func statement(name, cell string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
@@ -109,12 +108,12 @@ func statement(name, cell string) string {
 	return strings.ReplaceAll(string(text), "{cell}", cell)
 }
 
-// tally is what one proof has seen so far.
+// tally is the result of one proof so far.
 type tally struct {
 	rows     int64
 	seen     string
 	offences int
-	first    []string // the first offences, at most as many as are shown
+	first    []string // the first violations, at most shown of them
 	shown    int
 	notes    []string
 	logins   []string // as login=role; all of them, for the auditor to compare
@@ -122,10 +121,10 @@ type tally struct {
 }
 
 const (
-	// offencesShown bounds how many offences of one proof a report names.
+	// offencesShown bounds the violations of one proof that a report names.
 	offencesShown = 20
-	// notesKept bounds its notes. A report says how many more there are. It is high, because
-	// each may be the one resolution among many that was false.
+	// notesKept bounds its notes; a report has the number of the others. It is high, because
+	// each may be the one false resolution among many.
 	notesKept = 10_000
 )
 
@@ -143,8 +142,8 @@ func (t *tally) note(text string) {
 	}
 }
 
-// catalogue runs a statement that judges by itself: each row is what was looked
-// at ("seen"), a login of a role, an offence, or a note that makes nothing fail.
+// catalogue runs a statement that returns its own findings: each row is a summary
+// ("seen"), a login of a role, a violation ("offence"), or a note, which fails no proof.
 func catalogue(ctx context.Context, s *session, t *tally, name string, args ...any) error {
 	return s.read(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, s.sql(name), args...)
@@ -170,7 +169,7 @@ func catalogue(ctx context.Context, s *session, t *tally, name string, args ...a
 	})
 }
 
-// judged is a proof of one such statement.
+// judged is a proof that runs one such statement.
 func judged(name string) func(context.Context, *session, *tally) error {
 	return func(ctx context.Context, s *session, t *tally) error { return catalogue(ctx, s, t, name) }
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Status is how a proof ended.
+// Status is the result of a proof.
 type Status string
 
 // Only PASSED counts as proven.
@@ -19,45 +19,45 @@ const (
 	Passed Status = "PASSED"
 	Failed Status = "FAILED"
 	NotRun Status = "NOT_RUN" // the login lacks a right, or it was not asked for
-	Empty  Status = "EMPTY"   // there was nothing to look at
+	Empty  Status = "EMPTY"   // there was nothing to check
 )
 
-// Result is one proof in a report. The field names are part of its form.
+// Result is one proof in a report. The field names are part of its contract.
 type Result struct {
 	Name       string   `json:"name"`
 	Promise    string   `json:"promise"`
 	Shows      string   `json:"shows"`
 	Status     Status   `json:"status"`
-	Ledger     bool     `json:"ledger"`    // whether it looked at instructions, and not at the catalog
-	Requested  bool     `json:"requested"` // by name, or as one of all that the run's rights are meant for
+	Ledger     bool     `json:"ledger"`    // whether it read instructions, and not the catalog
+	Requested  bool     `json:"requested"` // by name, or as one of those for which the run's rights suffice
 	Rows       int64    `json:"rows"`      // rows, objects or attempts that it checked
 	Expected   string   `json:"expected"`
 	Seen       string   `json:"seen"`
 	Offences   int      `json:"offences"`
 	First      []string `json:"first_offences,omitempty"`
-	Notes      []string `json:"notes,omitempty"`  // make nothing fail; an auditor should know them
-	Logins     []string `json:"logins,omitempty"` // every login of the roles, as login=role; of members alone
+	Notes      []string `json:"notes,omitempty"`  // fail no proof; an auditor should read them
+	Logins     []string `json:"logins,omitempty"` // every login of the roles, as login=role; of the proof members only
 	Statements []string `json:"statements"`
 	SQL        string   `json:"sql,omitempty"`
 	TookMS     int64    `json:"took_ms"`
 }
 
-// Database is what the proofs were run on.
+// Database is the database on which the proofs were run.
 type Database struct {
-	SystemIdentifier string `json:"system_identifier"` // of the cluster; empty where the login may not ask
+	SystemIdentifier string `json:"system_identifier"` // of the cluster; empty if the login can't read it
 	Database         string `json:"database"`
 	Cell             string `json:"cell"`
 	ServerVersion    string `json:"server_version"`
-	SchemaVersion    int64  `json:"schema_version"` // newest migration; -1 where the login may not look
+	SchemaVersion    int64  `json:"schema_version"` // newest migration; -1 if the login can't read it
 	Standby          bool   `json:"standby"`
 	Login            string `json:"login"`
 	Superuser        bool   `json:"superuser"`
 }
 
-// Report is what a run has shown.
+// Report is the result of a run.
 type Report struct {
-	Railhead  string    `json:"railhead"` // the version of the build that proved
-	Commit    string    `json:"commit"`   // and its commit, or that it is not known
+	Railhead  string    `json:"railhead"` // the version of the build
+	Commit    string    `json:"commit"`   // its commit, or a text that it is not known
 	Database  Database  `json:"database"`
 	TakenAt   time.Time `json:"taken_at"` // by the database's clock
 	Since     string    `json:"since,omitempty"`
@@ -67,7 +67,7 @@ type Report struct {
 	Failed    int       `json:"failed"`
 	NotRun    int       `json:"not_run"`
 	Empty     int       `json:"empty"`
-	Rows      int64     `json:"rows"` // rows of the ledger that were checked, each once for every proof that did; 0: there are none
+	Rows      int64     `json:"rows"` // rows of the ledger that were checked, each once for every proof that checked it; 0: there are none
 }
 
 func (s *session) newReport(ctx context.Context) (Report, error) {
@@ -110,7 +110,7 @@ func (r *Report) count() {
 	}
 }
 
-// Missing names the proofs that were asked for and did not run.
+// Missing names the requested proofs that did not run.
 func (r Report) Missing() []string {
 	var names []string
 	for _, proof := range r.Proofs {
@@ -121,14 +121,14 @@ func (r Report) Missing() []string {
 	return names
 }
 
-// Summary is the line that a run ends with.
+// Summary is the last line of a run.
 func (r Report) Summary() string {
 	return fmt.Sprintf("proofs: passed=%d failed=%d rows_checked=%d", r.Passed, r.Failed, r.Rows)
 }
 
-// canonical is the one form of a report that its digest is over: compact JSON,
-// fields in the order above, no escapes that JSON does not ask for. It is what
-// jq -cj .report makes of the file.
+// canonical is the form of a report over which its digest is computed: compact JSON,
+// fields in the order above, no escapes that JSON does not require. jq -cj .report
+// prints the same.
 func (r Report) canonical() ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -145,7 +145,7 @@ type filed struct {
 	Report json.RawMessage `json:"report"`
 }
 
-// File is the report as an auditor files it: with the digest over its canonical form.
+// File returns the report as an auditor files it, with the digest of its canonical form.
 func (r Report) File() ([]byte, error) {
 	body, err := r.canonical()
 	if err != nil {
@@ -161,8 +161,8 @@ func (r Report) File() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// ErrChanged means that a filed report does not have the digest that it says it has.
-var ErrChanged = errors.New("the report is not what its digest was made of")
+// ErrChanged means that a filed report does not have the digest in its file.
+var ErrChanged = errors.New("the report does not match its digest")
 
 // Check reads a filed report and compares it with its digest.
 func Check(text []byte) (Report, string, error) {
@@ -181,7 +181,7 @@ func Check(text []byte) (Report, string, error) {
 		return Report{}, "", fmt.Errorf("reading the report: %w", err)
 	}
 	if sum := digest(body.Bytes()); sum != file.Digest {
-		return r, sum, fmt.Errorf("%w: it says %s and is %s", ErrChanged, file.Digest, sum)
+		return r, sum, fmt.Errorf("%w: the file has %s, the report %s", ErrChanged, file.Digest, sum)
 	}
 	return r, file.Digest, nil
 }

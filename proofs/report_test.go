@@ -89,7 +89,7 @@ func TestEvidenceIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "notes", len(report.Proofs[0].Notes), resolved)
-	const wordless = "; without the rail's word, which could be asked"
+	const wordless = "; without the answer of the rail, which could be asked"
 	for _, note := range report.Proofs[0].Notes {
 		if strings.Contains(note, wordless) {
 			t.Errorf("%q: no resolution of these went without a word that could be asked", note)
@@ -125,7 +125,7 @@ func TestEvidenceIsNoted(t *testing.T) {
 		WHERE o.state = 'DISPATCHED' AND o.rail_reference IS NOT NULL LIMIT 1`); err != nil {
 		t.Fatal(err)
 	}
-	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); strings.Count(said, "; by a reference that payment ") != 1 {
+	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); strings.Count(said, "; under a reference that payment ") != 1 {
 		t.Errorf("of a reference that the rail gave to another payment the notes say %q", said)
 	}
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)

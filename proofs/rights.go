@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 )
 
-// rightsProofs are about who may do what, by the catalog.
+// rightsProofs are about the rights of roles and logins, by the catalog.
 func rightsProofs() []Proof {
 	return []Proof{
 		{
@@ -21,19 +21,19 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "public", Promise: roles,
-			Shows:    "PUBLIC holds nothing in the cell, and no role but the owner can plant an object in it or, as PUBLIC, anywhere else in the database",
+			Shows:    "PUBLIC has no privilege in the cell, and no role but the owner can create an object in it or, as PUBLIC, anywhere else in the database",
 			Expected: "no privilege of PUBLIC, no CREATE", Statements: []string{"sql/public.sql"},
 			whole: judged("public"), script: judgement("public", nil),
 		},
 		{
 			Name: "owners", Promise: roles,
-			Shows:    "Every object of the cell belongs to the owner role, as which no login runs",
+			Shows:    "Every object of the cell belongs to the owner role, which no login can use",
 			Expected: "no other owner", Statements: []string{matrixComparison},
 			whole: differing("%d privileges of %d roles, every object with its owner", acl.WrongOwner), script: differences(acl.WrongOwner),
 		},
 		{
 			Name: "defaults", Promise: roles,
-			Shows:    "An object that is made tomorrow gives no role anything",
+			Shows:    "An object that is created later grants no role a privilege",
 			Expected: "no default privilege", Statements: []string{matrixComparison},
 			whole: differing("%d privileges of %d roles, none by default", acl.DefaultGrant), script: differences(acl.DefaultGrant),
 		},
@@ -45,33 +45,32 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "members", Promise: roles,
-			Shows:    "Every login of a role is a member of that one alone, openly, and no login reaches the owner or, through a predefined role, all data",
-			Expected: "one role a login, inherited, not to be passed on; no master key", Statements: []string{matrixComparison, "sql/members.sql"},
+			Shows:    "Every login of a role is a member of that role only, by inheritance, and no login reaches the owner or, through a predefined role, all data",
+			Expected: "one role for each login, inherited and without ADMIN; no role that bypasses grants", Statements: []string{matrixComparison, "sql/members.sql"},
 			whole: proveMembers, script: memberships,
 		},
 		{
 			Name: "definers", Promise: roles,
-			Shows:    "Functions that lend their owner's rights can't be tricked by a caller's objects",
+			Shows:    "Functions that run with their owner's rights can't be diverted by a caller's objects",
 			Expected: "search_path = pg_catalog, the cell, pg_temp; tables named in full", Statements: []string{"sql/definers.sql"},
 			whole: judged("definers"), script: judgement("definers", nil),
 		},
 		{
 			Name: "side-doors", Promise: roles,
-			Shows:    "No view, function, reference, publication, subscription, rule or policy leads to the cell's rows past its grants",
-			Expected: "none; what can't be closed is noted", Statements: []string{"sql/side_doors.sql"},
+			Shows:    "No view, function, reference, publication, subscription, rule or policy gives access to the cell's rows past its grants",
+			Expected: "none; those that can't be closed are noted", Statements: []string{"sql/side_doors.sql"},
 			whole: judged("side_doors"), script: judgement("side_doors", nil),
 		},
 		{
 			Name: "replica-mode", Promise: appendOnly,
-			Shows:    "No role but a superuser can turn triggers off by session_replication_role, or starts with a setting that weakens what is committed",
+			Shows:    "No role but a superuser can turn triggers off by session_replication_role, or starts with a setting that weakens durability",
 			Expected: "no such grant, no such setting", Statements: []string{"sql/replica_mode.sql"},
 			whole: judged("replica_mode"), script: judgement("replica_mode", nil),
 		},
 	}
 }
 
-// proveMembers adds to the matrix's rule, which names direct memberships, the
-// walk to their end.
+// proveMembers adds indirect memberships to the matrix's rule, which covers direct ones.
 func proveMembers(ctx context.Context, s *session, t *tally) error {
 	found, err := s.diff(ctx)
 	if err != nil {
@@ -85,7 +84,7 @@ func proveMembers(ctx context.Context, s *session, t *tally) error {
 	return catalogue(ctx, s, t, "members", s.roleNames(), s.matrix.Owner, s.options.logins())
 }
 
-// logins are the logins that may be members, as login=role; nil for those that are there.
+// logins returns the logins that may be members, as login=role; nil accepts those that exist.
 func (o Options) logins() []string {
 	var expected []string
 	for _, login := range slices.Sorted(maps.Keys(o.Logins)) {

@@ -11,28 +11,28 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 )
 
-// Options say what to prove, and how far to go for it. The zero value, with a
-// cell, runs every proof that only reads, over everything.
+// Options select the proofs of a run, and what they may do. The zero value, with a
+// cell, runs every proof that only reads, over all instructions.
 type Options struct {
 	Cell  string
 	Names []string // of proofs; none: all
 	// Since leaves out instructions enqueued before it.
 	Since time.Time
-	// Behaviour allows what tries and is rolled back. It takes short locks: it is
-	// for a quiet hour, or a copy.
+	// Behaviour permits attempts, which are rolled back. They take short locks: use it
+	// at a quiet hour, or on a copy.
 	Behaviour bool
-	// InFlightMax is the age up to which an unanswered claim counts as on its way;
+	// InFlightMax is the age up to which an unanswered claim counts as in flight;
 	// 0 is 15 minutes.
 	InFlightMax time.Duration
 	// Logins, if any, are the logins that may be members of roles, by role.
 	Logins map[string]string
 	// PageSize is how many instructions share a snapshot; 0 is 2,000.
 	PageSize int
-	// Progress is told now and then how far a proof that reads much has come.
+	// Progress is called at intervals with the progress of a proof that reads much.
 	Progress func(what string, done int64)
-	// Build and Commit are what the program was built from, for the report.
+	// Build and Commit are the version and commit of the program, for the report.
 	Build, Commit string
-	// shown is how many offences of a proof are named; 0 is 20.
+	// shown is the number of violations of a proof that are named; 0 is 20.
 	shown int
 }
 
@@ -57,8 +57,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// requests reports whether a run is for a proof: it is named, or no proof is and
-// nothing more is needed for it than the run allows.
+// requests reports whether a run includes a proof: it is named, or none is named and
+// it needs no more than the run permits.
 func (o Options) requests(p Proof) bool {
 	if len(o.Names) > 0 {
 		return slices.Contains(o.Names, p.Name)
@@ -66,8 +66,8 @@ func (o Options) requests(p Proof) bool {
 	return p.RunAs == asAuditor || p.Tries && o.Behaviour
 }
 
-// Run runs proofs over a connection that belongs to it until it returns. A proof
-// that fails is no error: it is in the report. An error means that there is no report.
+// Run runs proofs over a connection that belongs to it until it returns. A failed proof
+// is no error but a result in the report. An error means that there is no report.
 func Run(ctx context.Context, conn *pgx.Conn, o Options) (Report, error) {
 	o = o.withDefaults()
 	picked, err := Named(o.Names)
@@ -124,18 +124,18 @@ func Run(ctx context.Context, conn *pgx.Conn, o Options) (Report, error) {
 	return report, nil
 }
 
-// broken reports a run that can't go on: stopped, or without its server.
+// broken returns an error if the run can't continue: it was stopped, or its connection is closed.
 func (s *session) broken(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("stopped: %w", context.Cause(ctx))
 	}
 	if s.conn.IsClosed() {
-		return fmt.Errorf("proving over a connection that went away: %w", s.conn.Ping(ctx))
+		return fmt.Errorf("proving over a connection that was closed: %w", s.conn.Ping(ctx))
 	}
 	return nil
 }
 
-// result judges what a proof has seen. One that saw nothing has proven nothing.
+// result is the result of a proof by its tally. A proof that has checked no row is EMPTY.
 func (s *session) result(p Proof, t tally, took time.Duration, err error) Result {
 	r := Result{
 		Name: p.Name, Promise: p.Promise, Shows: p.Shows, Ledger: p.Ledger, Statements: p.Statements, Expected: p.Expected,
@@ -153,7 +153,7 @@ func (s *session) result(p Proof, t tally, took time.Duration, err error) Result
 	case sqlstate(err) == lockNotAvailable:
 		r.Status, r.Seen = NotRun, plain("not run: another session held a lock: "+err.Error())
 	case err != nil:
-		r.Status, r.Seen = Failed, plain("it could not be run: "+err.Error())
+		r.Status, r.Seen = Failed, plain("the proof could not be run: "+err.Error())
 		r.Offences = max(1, r.Offences)
 	case t.offences > 0:
 		r.Status, r.Seen = Failed, t.first[0]
@@ -165,7 +165,7 @@ func (s *session) result(p Proof, t tally, took time.Duration, err error) Result
 	default:
 		r.Status, r.Seen = Passed, t.seen
 		if r.Seen == "" {
-			r.Seen = fmt.Sprintf("%d %s, no offence", t.rows, p.Counts)
+			r.Seen = fmt.Sprintf("%d %s, no violation", t.rows, p.Counts)
 		}
 	}
 	return r
@@ -176,7 +176,7 @@ const (
 	lockNotAvailable      = "55P03"
 )
 
-// diff compares the catalog with the matrix, once a run.
+// diff compares the catalog with the matrix, once for each run.
 func (s *session) diff(ctx context.Context) ([]acl.Difference, error) {
 	if s.compared {
 		return s.differences, nil
@@ -189,7 +189,7 @@ func (s *session) diff(ctx context.Context) ([]acl.Difference, error) {
 	return found, nil
 }
 
-// differing is a proof that finds no difference of some kinds.
+// differing is a proof that the catalog has no difference of some kinds from the matrix.
 func differing(seen string, codes ...acl.Code) func(context.Context, *session, *tally) error {
 	return func(ctx context.Context, s *session, t *tally) error {
 		found, err := s.diff(ctx)

@@ -12,21 +12,21 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// The logins by which proofs are run: a member of one of these roles, or a superuser.
+// The logins of proofs: members of one of these roles, or a superuser.
 const (
 	asAuditor   = "railhead_auditor"
 	asControl   = "railhead_control"
 	asSuperuser = "superuser"
 )
 
-// script makes the statements that show a proof's violations without this program:
-// psql runs them as they stand, and the last one gives a row for each violation.
+// script returns the statements that show a proof's violations without this program:
+// psql runs them as printed, and the last one returns a row for each violation.
 type script func(matrix acl.Matrix, o Options) (string, error)
 
-// SQL is the proof as psql runs it by hand, in one transaction that is rolled back:
-// its last statement gives the violations, one a row, in the words of a report.
-// No row means that the proof holds. Of the options it heeds Cell, Logins and
-// InFlightMax, and looks at all instructions. An error means that Cell can name none.
+// SQL returns the proof as psql runs it, in one transaction that is rolled back:
+// its last statement returns the violations, one for each row, in the words of a report.
+// No row means that the proof holds. It uses the options Cell, Logins and
+// InFlightMax, and reads all instructions. An error means that Cell is no valid name.
 func (p Proof) SQL(o Options) (string, error) {
 	if err := migrations.CheckCell(o.Cell); err != nil {
 		return "", err
@@ -51,7 +51,7 @@ func (p Proof) scripted(matrix acl.Matrix, o Options) (string, error) {
 	return begin + strings.TrimRight(body, "\n") + ";\nROLLBACK;\n", nil
 }
 
-// violations is a script of a file of its own under sql/violations.
+// violations is a script from a file under sql/violations.
 func violations(name string) script {
 	return func(_ acl.Matrix, o Options) (string, error) {
 		return strings.NewReplacer(
@@ -66,12 +66,12 @@ func violations(name string) script {
 	}
 }
 
-// part is text that several files share.
+// part returns text that several files share.
 func part(name, cell string) string {
 	return strings.TrimRight(statement("sql/parts/"+name+".sql", cell), "\n")
 }
 
-// judgement is a script of a statement that judges by itself: of what it says, the
+// judgement is a script of a statement that returns its own findings, restricted to the
 // violations. Its arguments are taken from the matrix.
 func judgement(name string, args func(acl.Matrix) []string) script {
 	return func(matrix acl.Matrix, o Options) (string, error) {
@@ -84,7 +84,7 @@ func judgement(name string, args func(acl.Matrix) []string) script {
 	}
 }
 
-// inlined is a statement with its arguments in place, save in comments.
+// inlined returns a statement with its arguments in place, except in comments.
 func inlined(text string, args ...string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n;"), "\n")
 	for n, line := range lines {
@@ -116,7 +116,7 @@ func differences(codes ...acl.Code) script {
 	}
 }
 
-// memberships are both halves of the proof members.
+// memberships is the script of the proof members: direct and indirect memberships.
 func memberships(matrix acl.Matrix, o Options) (string, error) {
 	compared, err := differences(acl.ExtraMember)(matrix, o)
 	if err != nil {
@@ -158,7 +158,7 @@ func schemaLines(_ acl.Matrix, o Options) (string, error) {
 	).Replace(statement("sql/violations/schema.sql", o.Cell)), nil
 }
 
-// tried is a script that makes attempts, each undone, and compares what came of them.
+// tried is a script that makes attempts, each rolled back, and compares their results.
 func tried(attempts script) script {
 	return func(matrix acl.Matrix, o Options) (string, error) {
 		made, err := attempts(matrix, o)
@@ -206,7 +206,7 @@ func everyToken(_ acl.Matrix, o Options) (string, error) {
 	).Replace(statement("sql/parts/try_tokens.sql", o.Cell)), nil
 }
 
-// states are those that something holds of, as they stand in a list of SQL.
+// states are the states for which holds is true, as a list of SQL.
 func states(holds func(payment.State) bool) string {
 	var all []payment.State
 	for _, state := range payment.States() {
@@ -217,8 +217,8 @@ func states(holds func(payment.State) bool) string {
 	return list(all)
 }
 
-// pairs are the rows of states, "" for none before, that something holds of.
-// LATE_OUTCOME is left out: no statement asks for it.
+// pairs are the pairs of states for which holds is true, "" for the beginning.
+// LATE_OUTCOME is left out, because no statement needs it.
 func pairs(holds func(last, next payment.State) bool) string {
 	var rows []string
 	for _, last := range append([]payment.State{""}, payment.States()...) {
@@ -231,7 +231,7 @@ func pairs(holds func(last, next payment.State) bool) string {
 	return values(rows)
 }
 
-// list is texts as they stand in a list of SQL.
+// list returns texts as a list of SQL.
 func list[T ~string](texts []T) string {
 	quoted := make([]string, len(texts))
 	for n, text := range texts {
@@ -240,17 +240,17 @@ func list[T ~string](texts []T) string {
 	return strings.Join(quoted, ", ")
 }
 
-// values is rows as they stand below VALUES, one a line.
+// values returns rows as they follow VALUES, one on each line.
 func values(rows []string) string { return "    " + strings.Join(rows, ",\n    ") }
 
 // literal is a string constant, where standard_conforming_strings is on.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// Heading is what stands above a printed proof: what it is, and who can run it.
+// Heading is the head of a printed proof: what it shows, and which login can run it.
 func (p Proof) Heading() string {
 	who := "a member of " + p.RunAs
 	if p.RunAs == asSuperuser {
-		who = "a superuser, in a quiet hour or on a copy: it takes short locks"
+		who = "a superuser, at a quiet hour or on a copy: it takes short locks"
 	}
 	return fmt.Sprintf("-- %s: %s\n-- expected: %s; each row below is a violation\n-- run it as %s\n", p.Name, p.Shows, p.Expected, who)
 }

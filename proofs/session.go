@@ -19,29 +19,29 @@ import (
 var (
 	// ErrNoProof: there is no proof of that name.
 	ErrNoProof = errors.New("no such proof")
-	// ErrNoCell: there is nothing to prove anything about.
+	// ErrNoCell: the database has no such cell.
 	ErrNoCell = errors.New("the database has no such cell: check the name, then railhead migrate up")
 )
 
-// lockTimeout ends a proof that waits for another session's lock; a session that
-// waits for ACCESS EXCLUSIVE makes all behind it wait too.
+// lockTimeout ends a proof that waits for another session's lock: all sessions queue
+// behind one that waits for ACCESS EXCLUSIVE.
 const lockTimeout = "5s"
 
-// session is one connection that proves. It can't write: whatever is tried is
-// tried in transactions that say so, and are rolled back.
+// session is the connection of a run. It is read-only: attempts are made in transactions
+// that are declared READ WRITE, and are rolled back.
 type session struct {
 	conn    *pgx.Conn
 	cell    string
 	options Options
 	facts   facts
 	matrix  acl.Matrix
-	// differences are found once, and judged by several proofs.
+	// differences are found once, and used by several proofs.
 	differences []acl.Difference
 	compared    bool
 	horizon     pgtype.UUID // instructions before it have left the archive
 }
 
-// facts are what facts.sql says.
+// facts are the result of facts.sql.
 type facts struct {
 	Database      string
 	ServerVersion string
@@ -65,9 +65,9 @@ func open(ctx context.Context, conn *pgx.Conn, o Options) (*session, error) {
 	}
 	s := &session{conn: conn, cell: o.Cell, options: o, matrix: matrix}
 	// row_security off makes a hidden row an error instead of a smaller count. The
-	// path keeps everybody's operators and functions out of ours. Pages are short
-	// statements, and compiling each takes longer than running it. What else a login
-	// may have set would change how our text is read, or the server's is written.
+	// path excludes other operators and functions. Pages are short statements, and
+	// compiling each takes longer than running it. The other settings of a login
+	// would change how our text is read, or how the server's is written.
 	_, err = conn.Exec(ctx, `SET default_transaction_read_only = on; SET row_security = off;
 		SET search_path = pg_catalog, pg_temp; SET TimeZone = 'UTC'; SET jit = off; SET lock_timeout = '`+lockTimeout+`';
 		SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; SET quote_all_identifiers = off;
@@ -89,15 +89,15 @@ func open(ctx context.Context, conn *pgx.Conn, o Options) (*session, error) {
 	return s, nil
 }
 
-// sql is a statement of ours for this cell.
+// sql returns an embedded statement for this cell.
 func (s *session) sql(name string) string { return statement("sql/"+name+".sql", s.cell) }
 
-// read runs do in one snapshot that can't write and ends at once.
+// read runs do in one read-only snapshot.
 func (s *session) read(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
 }
 
-// system is who the cluster says it is, "" where the login may not ask.
+// system is the system identifier of the cluster, "" if the login can't read it.
 func (s *session) system(ctx context.Context) (string, error) {
 	if !s.facts.Identified {
 		return "", nil
@@ -109,7 +109,7 @@ func (s *session) system(ctx context.Context) (string, error) {
 	return identifier, nil
 }
 
-// schemaVersion is the newest migration of the cell, -1 where the login may not look.
+// schemaVersion is the newest migration of the cell, -1 if the login can't read it.
 func (s *session) schemaVersion(ctx context.Context) (int64, error) {
 	if !slices.Contains(s.facts.Readable, "schema_migrations") {
 		return -1, nil
@@ -121,7 +121,7 @@ func (s *session) schemaVersion(ctx context.Context) (int64, error) {
 	return version, nil
 }
 
-// lacks says what a proof needs and the session has not; "" if it can run.
+// lacks describes what a proof needs and the session lacks; "" if it can run.
 func (s *session) lacks(p Proof) string {
 	var missing []string
 	for _, table := range p.Reads {
@@ -136,11 +136,11 @@ func (s *session) lacks(p Proof) string {
 	}
 	switch {
 	case p.Tries && !s.options.Behaviour:
-		return "needs --behaviour, and a superuser: it tries, in a transaction that is rolled back"
+		return "needs --behaviour, and a superuser: it makes attempts, in a transaction that is rolled back"
 	case p.Tries && !s.facts.Superuser:
-		return "needs a superuser: it becomes every role in turn"
+		return "needs a superuser: it assumes every role in turn"
 	case p.Tries && s.facts.Standby:
-		return "needs the writable server: nothing can be tried on a standby"
+		return "needs the writable server: no attempt can be made on a standby"
 	case len(missing) > 0:
 		return "needs " + strings.Join(missing, ", ")
 	default:
@@ -173,8 +173,8 @@ func sqlstate(err error) string {
 	return ""
 }
 
-// plain takes line ends and control characters out of what others wrote, so that
-// a report is one line an offence and has one canonical form.
+// plain replaces line ends and control characters in text from outside, so that
+// a report has one line for each violation and one canonical form.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == 0x2028 || r == 0x2029 {

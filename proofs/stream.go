@@ -15,7 +15,7 @@ func streamProofs() []Proof {
 	return []Proof{
 		{
 			Name: "sequence", Promise: strict,
-			Shows:    "The instructions of every participant are numbered 1 to n, each number once, and each is held by pending or the archive",
+			Shows:    "The instructions of every participant are numbered 1 to n, each number once, and each instruction is in pending or the archive",
 			Expected: "no gap, no double",
 			Reads: []string{
 				"payment_outbox_keys.outbox_id", "payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
@@ -35,16 +35,16 @@ func streamProofs() []Proof {
 	}
 }
 
-// stream is how far the numbers of one participant have been followed.
+// stream is the position in the numbers of one participant.
 type stream struct {
 	participant  string
 	next         int64
 	participants int64
 }
 
-// proveSequence follows the registry in the order of participant and number.
-// Pages have snapshots of their own: a number is given under the participant's
-// lock and never taken back, so that what a later page sees only goes on.
+// proveSequence reads the registry in the order of participant and number.
+// Pages have snapshots of their own: a number is allocated under the participant's
+// lock and never revoked, so that a later page can only have more numbers.
 func proveSequence(ctx context.Context, s *session, t *tally) error {
 	if err := s.conn.QueryRow(ctx, s.sql("horizon")).Scan(&s.horizon); err != nil {
 		return fmt.Errorf("reading the archive's partitions: %w", err)
@@ -82,7 +82,7 @@ func (s *session) firstNumbers(ctx context.Context) ([]stream, error) {
 	})
 }
 
-// follow reads numbers from where at stands to the end, of one participant or of all.
+// follow reads the numbers from at to the end, of one participant or of all.
 func (s *session) follow(ctx context.Context, t *tally, at *stream, only pgtype.Text) error {
 	participant, number := at.participant, max(at.next-1, 0)
 	id := pgtype.UUID{Bytes: lastOfAll, Valid: true}
@@ -101,7 +101,7 @@ func (s *session) follow(ctx context.Context, t *tally, at *stream, only pgtype.
 				n++
 				at.see(t, participant, number, payment.ID(id.Bytes))
 				if !held && !left(id, s.horizon) {
-					t.offend("participant %s: number %d (%s) is held neither by pending nor by the archive", participant, number, payment.ID(id.Bytes))
+					t.offend("participant %s: number %d (%s) is neither in pending nor in the archive", participant, number, payment.ID(id.Bytes))
 				}
 				return nil
 			})
@@ -118,8 +118,8 @@ func (s *session) follow(ctx context.Context, t *tally, at *stream, only pgtype.
 	}
 }
 
-// see compares one number with the one that must come. The number itself may be the one that was changed: whose it is
-// is said of every gap.
+// see compares one number with the expected one. The number itself may be the one that was changed, so every gap is
+// reported with the instruction after it.
 func (at *stream) see(t *tally, participant string, number int64, id payment.ID) {
 	if participant != at.participant || at.participants == 0 {
 		at.participant, at.next = participant, 1
@@ -127,7 +127,7 @@ func (at *stream) see(t *tally, participant string, number int64, id payment.ID)
 	}
 	switch {
 	case number < at.next:
-		t.offend("participant %s: number %d was given twice, also to %s", participant, number, id)
+		t.offend("participant %s: number %d was allocated twice, also to %s", participant, number, id)
 		return
 	case number == at.next+1:
 		t.offend("participant %s: number %d is missing before number %d (%s)", participant, at.next, number, id)

@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// triedProofs show nothing without trying.
+// triedProofs are the proofs that need attempts.
 func triedProofs() []Proof {
 	return []Proof{
 		{
 			Name: "verbs", Promise: roles,
 			Shows: "Every role, and a login with no role, tries every verb on every object: SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, " +
 				"TRIGGER, EXECUTE, CREATE, COPY, LOCK; each column of its own",
-			Expected: "success where the matrix grants it, else 42501", Statements: []string{"sql/attempts.sql"}, Tries: true,
+			Expected: "success where the matrix grants it, otherwise 42501", Statements: []string{"sql/attempts.sql"}, Tries: true,
 			RunAs: asSuperuser, script: tried(everyVerb),
 			whole: func(ctx context.Context, s *session, t *tally) error {
 				return s.tryAll(ctx, t, func(attempt) bool { return true })
@@ -29,7 +29,7 @@ func triedProofs() []Proof {
 		},
 		{
 			Name: "append-only", Promise: appendOnly,
-			Shows: "UPDATE, DELETE and TRUNCATE of what is append-only, and TRUNCATE of what is not, fail for every role, for the owner and for a " +
+			Shows: "UPDATE, DELETE and TRUNCATE of append-only tables, and TRUNCATE of all others, fail for every role, for the owner and for a " +
 				"superuser, in replica mode too, on every partition by its own name",
 			Expected: "42501 for roles, P0001 for owner and superuser", Statements: []string{"sql/append_only.sql"}, Tries: true,
 			RunAs: asSuperuser, script: tried(everyChange),
@@ -37,9 +37,9 @@ func triedProofs() []Proof {
 		},
 		{
 			Name: "tokens", Promise: roles,
-			Shows: "With the login of the HTTP API and without a token nothing can be enqueued, read or cancelled, and with one participant's token " +
-				"nothing of another, nor with one that has expired, was revoked or is for another act",
-			Expected: "nothing but by the participant's own token", Statements: []string{"sql/tokens_plant.sql", "sql/tokens.sql"}, Tries: true,
+			Shows: "With the login of the HTTP API and without a token no instruction can be enqueued, read or cancelled, and with one participant's token " +
+				"none of another participant, nor with one that has expired, was revoked or is valid for another act",
+			Expected: "success with the participant's own token only", Statements: []string{"sql/tokens_plant.sql", "sql/tokens.sql"}, Tries: true,
 			RunAs: asSuperuser, script: tried(everyToken),
 			whole: proveTokens,
 		},
@@ -51,8 +51,8 @@ type attempt struct {
 	Verb, Kind, Name, Col, Statement string
 	Partition                        bool
 
-	role string // "" is the superuser who proves
-	prep string // said before the statement, in the same rolled-back part
+	role string // "" is the superuser of the run
+	prep string // runs before the statement, in the same rolled-back part
 	want verdict
 }
 
@@ -71,31 +71,31 @@ func (a attempt) String() string {
 	return fmt.Sprintf("%s, %s on %s", who, a.Verb, what)
 }
 
-// verdict is what must come of an attempt.
+// verdict is the required result of an attempt.
 type verdict int
 
 const (
 	refused  verdict = iota // 42501
-	allowed                 // anything but
-	recorded                // P0001: the trigger that keeps the record
+	allowed                 // any other result
+	recorded                // P0001: the trigger that protects the record
 )
 
-// holds reports whether an SQLSTATE is what must come of the attempt.
+// holds reports whether an SQLSTATE is the required result of the attempt.
 func (a attempt) holds(state string) bool {
 	switch {
 	case a.want == recorded:
 		return state == "P0001"
 	case a.want == allowed:
-		return state == "" || state == lockNotAvailable // held by another session: the right was there
+		return state == "" || state == lockNotAvailable // locked by another session: the privilege was checked
 	case a.Kind == "view":
-		// A view that is no simple one refuses by kind, before the role is looked at.
+		// A view that is not simple is refused by its kind, before the privilege is checked.
 		return slices.Contains([]string{insufficientPrivilege, "55000", "42809", "0A000"}, state)
 	default:
 		return state == insufficientPrivilege
 	}
 }
 
-// wanted says what the matrix expects of an attempt.
+// wanted is the result of an attempt that the matrix requires.
 func (s *session) wanted(a attempt) verdict {
 	held := func(privilege, column string) bool {
 		for _, g := range s.matrix.Grants {
@@ -126,19 +126,19 @@ func (s *session) wanted(a attempt) verdict {
 	case "COPY FROM":
 		return when(held("INSERT", a.Col))
 	case "LOCK":
-		// The server's rule: a role that may change or empty the table as a whole.
+		// The server's rule: a role that may update, delete from or truncate the table as a whole.
 		return when(held("UPDATE", "") || held("DELETE", "") || held("TRUNCATE", ""))
 	case "CREATE":
-		return refused // schema and database: no grant of it is ever in a matrix
+		return refused // schema and database: the matrix never grants it
 	default:
 		return when(held(a.Verb, a.Col))
 	}
 }
 
-// tryTimeout bounds how long an attempt may stand in others' way.
+// tryTimeout bounds how long an attempt may wait for a lock, and others for it.
 const tryTimeout = "200ms"
 
-// origin is a proof by catalog, and by trying where that is asked for and can be.
+// origin is a proof by the catalog, and by attempts if they are requested and possible.
 func origin(file string, args func(*session) []any, among func(attempt) bool) func(context.Context, *session, *tally) error {
 	return func(ctx context.Context, s *session, t *tally) error {
 		var given []any
@@ -161,7 +161,7 @@ func origin(file string, args func(*session) []any, among func(attempt) bool) fu
 	}
 }
 
-// tryAll makes attempts as every role and as a login without any.
+// tryAll makes attempts as every role and as a login without a role.
 func (s *session) tryAll(ctx context.Context, t *tally, among func(attempt) bool) error {
 	return s.try(ctx, t, func(tx pgx.Tx, suffix string) ([]attempt, error) {
 		outsider, scratch := "railhead_prove_outsider_"+suffix, "railhead_prove_"+suffix
@@ -187,7 +187,7 @@ func (s *session) tryAll(ctx context.Context, t *tally, among func(attempt) bool
 	})
 }
 
-// proveAppendOnly lets everybody try, the two included whom no grant stops.
+// proveAppendOnly makes attempts as every role, and as the owner and a superuser, which no grant restricts.
 func proveAppendOnly(ctx context.Context, s *session, t *tally) error {
 	return s.try(ctx, t, func(tx pgx.Tx, _ string) ([]attempt, error) {
 		statements, err := s.attempts(ctx, tx, "append_only")
@@ -211,7 +211,7 @@ func proveAppendOnly(ctx context.Context, s *session, t *tally) error {
 	})
 }
 
-// proveTokens calls as the role of the HTTP API, by tokens that are made for it.
+// proveTokens calls as the role of the HTTP API, with tokens that are planted for it.
 func proveTokens(ctx context.Context, s *session, t *tally) error {
 	return s.try(ctx, t, func(tx pgx.Tx, _ string) ([]attempt, error) {
 		if err := tx.Conn().PgConn().Exec(ctx, s.sql("tokens_plant")).Close(); err != nil {
@@ -227,7 +227,7 @@ func proveTokens(ctx context.Context, s *session, t *tally) error {
 	})
 }
 
-// replicaMode is in which an ordinary trigger does not fire.
+// replicaMode sets the mode in which an ordinary trigger does not fire.
 const replicaMode = "SET LOCAL session_replication_role = replica"
 
 func (s *session) attempts(ctx context.Context, tx pgx.Tx, name string, args ...any) ([]attempt, error) {
@@ -278,7 +278,7 @@ func (s *session) try(ctx context.Context, t *tally, list func(tx pgx.Tx, suffix
 	if !errors.Is(err, errUndone) {
 		return err
 	}
-	t.seen = fmt.Sprintf("%d attempts, each refused or not as it must be", t.rows)
+	t.seen = fmt.Sprintf("%d attempts, each refused or allowed as expected", t.rows)
 	return nil
 }
 
@@ -289,12 +289,12 @@ func (a attempt) complaint(state string) string {
 	case a.want == allowed:
 		return "refused with " + state + ", and must not be (" + a.Statement + ")"
 	default:
-		return "SQLSTATE " + state + ", and not the refusal that it must be (" + a.Statement + ")"
+		return "SQLSTATE " + state + " instead of the expected refusal (" + a.Statement + ")"
 	}
 }
 
-// make undoes what was before, becomes the role and tries. The rollback comes
-// first, so that one round trip does it all, whatever became of the last one.
+// make rolls back the attempt before, assumes the role and makes the attempt. The rollback
+// comes first, so that one round trip is enough, whatever the result of the last attempt.
 func (a attempt) make(ctx context.Context, conn *pgconn.PgConn) (string, error) {
 	before := "ROLLBACK TO SAVEPOINT attempt; " + a.prep
 	if a.role != "" {

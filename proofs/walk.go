@@ -13,11 +13,11 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// page is a run of instructions that one snapshot looks at: after < id <= last.
+// page is a range of instructions that one snapshot reads: after < id <= last.
 //
-// A page is short on purpose. Everything that is compared belongs to one
-// instruction, so a snapshot a page is consistent where it matters; one snapshot
-// for hours would keep the dead rows of pending alive and slow every claim.
+// A page is short on purpose. All rows that are compared belong to one
+// instruction, so a snapshot for each page is consistent; one snapshot
+// for hours would keep the dead rows of pending from vacuum and slow every claim.
 type page struct {
 	after, last pgtype.UUID
 }
@@ -38,7 +38,7 @@ func sinceID(moment time.Time) pgtype.UUID {
 	return id
 }
 
-// walk goes over all instructions in pages, once, for all proofs that need it.
+// walk reads all instructions in pages, once, for all proofs that need it.
 func (s *session) walk(ctx context.Context, picked []Proof, which []int, tallies []tally) error {
 	if err := s.conn.QueryRow(ctx, s.sql("horizon")).Scan(&s.horizon); err != nil {
 		return fmt.Errorf("reading the archive's partitions: %w", err)
@@ -88,33 +88,33 @@ func (s *session) walk(ctx context.Context, picked []Proof, which []int, tallies
 	return nil
 }
 
-// identity is what every row of an instruction repeats, and may never differ in.
+// identity has the fields that are equal in every row of an instruction.
 type identity struct {
 	InstructionID, IdempotencyKey, ParticipantID string
 	SequenceID                                   int64
 }
 
-// instruction is everything that the cell holds of one, in one snapshot.
+// instruction has all rows of one instruction, in one snapshot.
 type instruction struct {
 	id      payment.ID
-	key     *identity // nil: the registry does not know it
+	key     *identity // nil: the registry has no row of it
 	pending *waiting
 	letter  *letter
 	rows    []row
 	flying  []int          // attempt numbers that are in flight, as the reaper would find them
-	acts    map[string]int // of people, by kind
+	acts    map[string]int // of operators, by kind
 	retired bool           // its month has left the archive
 	// evidence is that of each resolution, oldest first.
 	evidence []evidence
 }
 
-// evidence is what a person resolved an instruction by.
+// evidence is the evidence by which an operator resolved an instruction.
 type evidence struct {
 	login, document string
 	executed        bool
-	silent          bool   // the rail's word was missing
-	against         int    // the row by which the rail said the opposite; 0: it did not
-	alsoOf          string // another payment that is executed by the reference which it names; empty: none
+	silent          bool   // the rail's answer was missing
+	against         int    // the row in which the rail reported the opposite; 0: there is none
+	alsoOf          string // another payment that was executed under the reference of the evidence; empty: none
 }
 
 // waiting is a row of pending.
@@ -123,7 +123,7 @@ type waiting struct {
 	rail           string
 	attemptCount   int
 	outcomeUnknown bool
-	aside          bool // never due again by itself
+	aside          bool // quarantined: never due again automatically
 	payload        bool // it carries one, or payment_outbox_instructions has it
 }
 
@@ -147,13 +147,13 @@ type row struct {
 	claimedAgo     time.Duration
 }
 
-// asks reports whether the row puts an instruction out for an inquiry that an operator
-// asked for.
+// asks reports whether the row returns an instruction to pending for an inquiry that an
+// operator requested.
 func (r row) asks() bool {
 	return r.state == payment.Unknown && r.answers == 0 && r.errorCode == payment.CodeAsked
 }
 
-// last is the last row that is not LATE_OUTCOME, which changes nothing by itself.
+// last is the last row that is not LATE_OUTCOME.
 func (i *instruction) last() *row {
 	for n := range slices.Backward(i.rows) {
 		if i.rows[n].state != payment.LateOutcome {
@@ -163,7 +163,7 @@ func (i *instruction) last() *row {
 	return nil
 }
 
-// at is the row of a number.
+// at is the row with a number.
 func (i *instruction) at(no int) *row {
 	for n := range i.rows {
 		if i.rows[n].no == no {

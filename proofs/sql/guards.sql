@@ -11,18 +11,18 @@ WITH tables AS (
 ),
 wanted (stands_for, columns, predicate, because) AS (
   VALUES
-    ('payment_outbox_attempts', 'outbox_id, attempt_no', '', 'the fence: who appends next, owns next'),
-    ('payment_outbox_attempts', 'outbox_id', '(state = ''DISPATCHED''', 'one execution is recorded at most'),
+    ('payment_outbox_attempts', 'outbox_id, attempt_no', '', 'fencing: the writer that appends next owns what follows'),
+    ('payment_outbox_attempts', 'outbox_id', '(state = ''DISPATCHED''', 'at most one execution is recorded'),
     ('payment_outbox_keys', 'outbox_id', '', 'an instruction has one registry row'),
     ('payment_outbox_keys', 'instruction_id, idempotency_key', '', 'one key makes one instruction'),
-    ('payment_outbox_keys', 'participant_id, sequence_id', '', 'a number is given once'),
+    ('payment_outbox_keys', 'participant_id, sequence_id', '', 'a number is allocated once'),
     ('payment_outbox_keys', 'rail_key', '', 'a rail key stands for one instruction'),
-    ('payment_outbox_pending', 'outbox_id', '', 'an instruction waits once'),
-    ('payment_outbox_instructions', 'outbox_id', '', 'an instruction is ordered once'),
+    ('payment_outbox_pending', 'outbox_id', '', 'an instruction is in pending once'),
+    ('payment_outbox_instructions', 'outbox_id', '', 'an instruction has one row'),
     ('participant_outbox_sequences', 'participant_id', '', 'a participant has one counter'),
-    ('payment_outbox_claims', 'claim_id', '', 'a claim is in flight once'),
+    ('payment_outbox_claims', 'claim_id', '', 'a claim has one row'),
     ('payment_dead_letters', 'outbox_id', '', 'an instruction has one dead letter'),
-    ('payment_rail_profiles', 'rail_type, version', '', 'a version of a profile is one')
+    ('payment_rail_profiles', 'rail_type, version', '', 'a version of a profile has one row')
 ),
 live AS (
   SELECT x.indrelid,
@@ -69,7 +69,7 @@ WHERE NOT EXISTS (
   WHERE k.conrelid = t.oid AND k.conname = c.name AND k.contype = 'c' AND k.convalidated)
 UNION ALL
 SELECT 'offence',
-  format('index %s of %s sorts by collation %s, not "C": after an update of the server''s libraries it can miss what is there',
+  format('index %s of %s sorts by collation %s, not "C": after an update of the server''s libraries it can miss existing rows',
   x.indexrelid::regclass, t.name, string_agg(DISTINCT o.id::regcollation::text, ', ')), 1
 FROM tables t
 JOIN pg_catalog.pg_index x ON x.indrelid = t.oid
@@ -95,7 +95,7 @@ WHERE NOT EXISTS (
   SELECT FROM pg_catalog.pg_partitioned_table p
   WHERE p.partrelid = to_regclass('{cell}.' || d.parent) AND p.partdefid <> 0)
 UNION ALL
-SELECT 'offence', 'payment_outbox_rules, which every enqueue checks by, differs from the tables that it is made of', 1
+SELECT 'offence', 'payment_outbox_rules, which every enqueue reads, differs from the tables from which it is made', 1
 WHERE NOT EXISTS (
   SELECT FROM {cell}.payment_outbox_rules r
   JOIN {cell}.payment_outbox_settings s ON s.singleton

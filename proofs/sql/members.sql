@@ -42,16 +42,16 @@ UNION ALL
 SELECT 'offence', format('%s reaches more than one role: %s', h.member, string_agg(DISTINCT h.role, ', ')), 1
 FROM held h GROUP BY h.member HAVING count(DISTINCT h.role) > 1
 UNION ALL
-SELECT 'offence', format('role %s is a member of %s; a role of the matrix is a member of nothing', o.name,
+SELECT 'offence', format('role %s is a member of %s; a role of the matrix is a member of no role', o.name,
   quote_ident(r.rolname)), 1
 FROM ours o JOIN reach x ON x.member = o.oid JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
 UNION ALL
-SELECT 'offence', format('%s is a member of %s without inheriting it: no access list shows it, SET ROLE gives it',
+SELECT 'offence', format('%s is a member of %s without inheriting it: no access list shows it, and SET ROLE grants it',
   quote_ident(m.rolname), o.name), 1
 FROM direct d JOIN ours o ON o.oid = d.roleid JOIN pg_catalog.pg_roles m ON m.oid = d.member
 WHERE NOT d.inherits
 UNION ALL
-SELECT 'offence', format('%s may give %s to others', quote_ident(m.rolname), o.name), 1
+SELECT 'offence', format('%s may grant %s to others', quote_ident(m.rolname), o.name), 1
 FROM direct d JOIN ours o ON o.oid = d.roleid JOIN pg_catalog.pg_roles m ON m.oid = d.member
 WHERE d.admin_option
 UNION ALL
@@ -60,7 +60,7 @@ SELECT 'offence', format('%s, a member of %s, is %s', h.member, h.role, concat_w
   CASE WHEN h.rolcreaterole THEN 'CREATEROLE' END, CASE WHEN h.rolreplication THEN 'REPLICATION' END)), 1
 FROM held h WHERE h.rolsuper OR h.rolbypassrls OR h.rolcreaterole OR h.rolreplication
 UNION ALL
-SELECT 'offence', format('%s is a member of %s, which passes every grant', quote_ident(m.rolname), r.rolname), 1
+SELECT 'offence', format('%s is a member of %s, which bypasses every grant', quote_ident(m.rolname), r.rolname), 1
 FROM reach x
 JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
 JOIN master p ON p.name = r.rolname
@@ -72,17 +72,17 @@ SELECT 'offence', format('%s is a member of %s, which the auditor did not expect
 FROM held h
 WHERE $3::text[] IS NOT NULL AND h.member || '=' || h.role <> ALL ($3::text[])
 UNION ALL
-SELECT 'offence', format('%s is expected and not there', e.pair), 1
+SELECT 'offence', format('%s is expected and does not exist', e.pair), 1
 FROM unnest($3::text[]) e (pair)
 WHERE NOT EXISTS (SELECT FROM held h WHERE h.member || '=' || h.role = e.pair)
 UNION ALL
-SELECT 'note', 'superusers, whom no grant binds: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
+SELECT 'note', 'superusers, which no grant restricts: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
 FROM pg_catalog.pg_roles r WHERE r.rolsuper
 UNION ALL
-SELECT 'note', 'may make roles, and before PostgreSQL 16 themselves members of any: '
+SELECT 'note', 'may create roles, and before PostgreSQL 16 make themselves members of any: '
   || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
 FROM pg_catalog.pg_roles r WHERE r.rolcreaterole AND NOT r.rolsuper HAVING count(*) > 0
 UNION ALL
-SELECT 'note', 'REPLICATION, which reads everything: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
+SELECT 'note', 'REPLICATION, which can read everything: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
 FROM pg_catalog.pg_roles r WHERE r.rolreplication AND NOT r.rolsuper HAVING count(*) > 0
 ORDER BY 1, 2

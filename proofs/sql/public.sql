@@ -43,7 +43,7 @@ WHERE NOT r.rolsuper AND r.oid <> s.nspowner AND has_schema_privilege(r.oid, s.o
   AND NOT pg_has_role(r.oid, s.nspowner, 'USAGE')
 UNION ALL
 SELECT 'offence',
-  format('PUBLIC may create objects in schema %s: a table or function there can stand in the way of a name',
+  format('PUBLIC may create objects in schema %s: a table or function there can shadow a name',
   quote_ident(n.nspname)), 1
 FROM pg_catalog.pg_namespace n
 CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) x

@@ -17,7 +17,7 @@ compared AS (
 )
 SELECT 'seen' AS what, format('%s participants', count(*)) AS line, count(*) AS n FROM compared
 UNION ALL
-SELECT 'offence', format('participant %s: the next number is %s, the last one given %s',
+SELECT 'offence', format('participant %s: the next number is %s, the last allocated one %s',
   quote_literal(c.participant_id),
   coalesce(c.next_sequence_id::text, 'not known'), c.last), 1
 FROM compared c

@@ -24,13 +24,13 @@ SELECT 'offence', format('rule %s rewrites statements on %s', w.rulename, r.name
 FROM pg_catalog.pg_rewrite w JOIN relations r ON r.oid = w.ev_class
 WHERE w.rulename <> '_RETURN'
 UNION ALL
-SELECT 'offence', format('publication %s hands on %s', p.pubname, coalesce(r.name, 'every table')), 1
+SELECT 'offence', format('publication %s publishes %s', p.pubname, coalesce(r.name, 'every table')), 1
 FROM pg_catalog.pg_publication p
 LEFT JOIN pg_catalog.pg_publication_rel m ON m.prpubid = p.oid
 LEFT JOIN relations r ON r.oid = m.prrelid
 WHERE p.puballtables OR r.oid IS NOT NULL
 UNION ALL
-SELECT 'offence', format('publication %s hands on every table of the cell', p.pubname), 1
+SELECT 'offence', format('publication %s publishes every table of the cell', p.pubname), 1
 FROM pg_catalog.pg_publication_namespace m
 JOIN pg_catalog.pg_publication p ON p.oid = m.pnpubid
 JOIN cell ON cell.oid = m.pnnspid

@@ -88,7 +88,7 @@ SELECT 'offence', format('trigger %s of %s has %s', l.trigger, l.relation,
 FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
 WHERE l.conditional <> w.conditional
 UNION ALL
-SELECT 'offence', format('trigger %s of %s is none of ours', l.trigger, l.relation), 1
+SELECT 'offence', format('trigger %s of %s is not part of the schema', l.trigger, l.relation), 1
 FROM live l
 WHERE NOT EXISTS (SELECT FROM wanted w WHERE w.relation = l.relation AND w.trigger = l.trigger)
 ORDER BY 1, 2

@@ -30,9 +30,9 @@ CROSS JOIN LATERAL (
     WHEN j.answers <> 0 THEN
       -- Late evidence may speak again for a claim that was answered before.
       CASE WHEN j.state NOT IN ({answering_states}) OR j.answers IS DISTINCT FROM j.last_no AND NOT j.after_late
-        THEN format('%s: row %s (%s) answers claim %s, which has its answer', j.outbox_id, j.attempt_no, j.state, j.answers) END
+        THEN format('%s: row %s (%s) answers claim %s, which is answered already', j.outbox_id, j.attempt_no, j.state, j.answers) END
     WHEN j.open_claim THEN
-      format('%s: row %s (%s) follows the open claim %s and answers nothing', j.outbox_id, j.attempt_no, j.state, j.last_no)
+      format('%s: row %s (%s) follows the open claim %s and does not answer it', j.outbox_id, j.attempt_no, j.state, j.last_no)
     WHEN j.state IN ('CANCELLED', 'REPLAYED', 'PARKED')
       OR j.state = 'FAILED' AND (j.error_code = 'EXPIRED' OR j.after_late OR j.by_operator)
       OR j.state = 'DISPATCHED' AND (j.after_late OR j.by_operator)

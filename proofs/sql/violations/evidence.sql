@@ -10,8 +10,8 @@ steps AS (
   WHERE NOT r.late
 )
 SELECT CASE WHEN s.state IN ('DISPATCHED', 'FAILED', 'RETRYABLE')
-    THEN format('%s: row %s says %s, and its result is "%s"', s.outbox_id, s.attempt_no, s.state, s.result)
-    ELSE format('%s: row %s says %s and that nothing is unknown', s.outbox_id, s.attempt_no, s.state) END AS violation
+    THEN format('%s: row %s is %s, and its result is "%s"', s.outbox_id, s.attempt_no, s.state, s.result)
+    ELSE format('%s: row %s is %s without an unknown outcome', s.outbox_id, s.attempt_no, s.state) END AS violation
 FROM steps s
 WHERE s.state = 'DISPATCHED' AND s.result NOT IN ({proves_execution})
   OR s.state = 'FAILED' AND s.result NOT IN ({proves_failure}) AND NOT s.by_operator
@@ -27,7 +27,7 @@ WHERE s.was_unknown AND NOT s.outcome_unknown AND NOT s.by_operator
   AND NOT (s.after_late AND s.state = 'FAILED' AND s.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
     AND s.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED'))
 UNION ALL
-SELECT format('%s: the archive says that its outcome is unknown, and pending that it is not', p.outbox_id)
+SELECT format('%s: its outcome is unknown in the archive, and not in pending', p.outbox_id)
 FROM {cell}.payment_outbox_pending p
 JOIN (SELECT DISTINCT ON (s.outbox_id) s.outbox_id, s.outcome_unknown FROM steps s ORDER BY s.outbox_id, s.attempt_no DESC) l
   ON l.outbox_id = p.outbox_id

@@ -22,12 +22,12 @@ computed AS (
 )
 SELECT CASE
   WHEN c.fingerprint IS NULL THEN
-    format('%s: %s carries a payload that the registry has no fingerprint of', c.outbox_id, c.holder)
+    format('%s: %s has a payload without a fingerprint in the registry', c.outbox_id, c.holder)
   WHEN c.here <> c.fingerprint THEN
     format('%s: %s is not what was enqueued: its fingerprint is %s, the registry''s %s', c.outbox_id, c.holder,
       encode(substr(c.here, 1, 8), 'hex'), encode(substr(c.fingerprint, 1, 8), 'hex'))
   ELSE
-    format('%s: %s: the database''s own function gives %s, and the registry has %s', c.outbox_id, c.holder,
+    format('%s: %s: the database''s own function returns %s, and the registry has %s', c.outbox_id, c.holder,
       encode(substr(c.by_cell, 1, 8), 'hex'), encode(substr(c.fingerprint, 1, 8), 'hex'))
   END AS violation
 FROM computed c

@@ -12,7 +12,7 @@ compared AS (
 )
 SELECT CASE WHEN k.outbox_id IS NULL
     THEN format('%s: %s has it and the registry does not', c.outbox_id, c.holder)
-    ELSE format('%s: %s says instruction %s, key %s, number %s of %s; the registry says instruction %s, key %s, number %s of %s',
+    ELSE format('%s: %s has instruction %s, key %s, number %s of %s; the registry has instruction %s, key %s, number %s of %s',
       c.outbox_id, c.holder, c.instruction_id, c.idempotency_key, c.sequence_id, c.participant_id,
       k.instruction_id, k.idempotency_key, k.sequence_id, k.participant_id) END AS violation
 FROM carried c
@@ -21,6 +21,6 @@ WHERE k.outbox_id IS NULL
   OR (c.instruction_id, c.idempotency_key, c.participant_id, c.sequence_id)
     IS DISTINCT FROM (k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id)
 UNION ALL
-SELECT format('%s: %s goes by rail %s, earlier rows by %s', c.outbox_id, c.holder, c.rail_type, c.first_rail)
+SELECT format('%s: %s has rail %s, earlier rows have %s', c.outbox_id, c.holder, c.rail_type, c.first_rail)
 FROM compared c
 WHERE c.rail_type <> c.first_rail

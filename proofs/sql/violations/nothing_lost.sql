@@ -58,7 +58,7 @@ SELECT format('%s: none of its %s rows has its payload', k.outbox_id, k.rows) AS
 FROM known k
 WHERE NOT k.waits AND k.rows > 0 AND NOT k.payload
 UNION ALL
-SELECT format('%s waits in pending and its payload is nowhere', k.outbox_id)
+SELECT format('%s is in pending and no row has its payload', k.outbox_id)
 FROM known k
 WHERE k.waits AND NOT k.orders
 UNION ALL
@@ -78,7 +78,7 @@ CROSS JOIN LATERAL (
       format('%s: claim %s is open, and no claim in flight leads the reaper to it', k.outbox_id, k.attempt_no)
     WHEN k.state IN ({claim_states}) THEN
       CASE WHEN k.seconds > {in_flight_seconds}
-        THEN format('%s: claim %s is open for %s s; the reaper should have had it', k.outbox_id, k.attempt_no, floor(k.seconds)) END
+        THEN format('%s: claim %s is open for %s s; the reaper should have repaired it', k.outbox_id, k.attempt_no, floor(k.seconds)) END
     WHEN k.state IN ({terminal_states}) THEN NULL
     WHEN k.state = 'FAILED' AND NOT k.letter THEN
       format('%s FAILED and has no dead letter', k.outbox_id)

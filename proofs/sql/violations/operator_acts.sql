@@ -37,7 +37,7 @@ CROSS JOIN horizon h
 WHERE c.rows > c.acts
   OR c.act IN ('CANCEL', 'INQUIRE') AND c.rows < c.acts AND (c.outbox_id < h.id) IS NOT TRUE
 UNION ALL
-SELECT format('%s: %s rows were resolved as %s, and %s acts in the log say so', r.outbox_id, r.n,
+SELECT format('%s: %s rows were resolved as %s, and the log has %s such acts', r.outbox_id, r.n,
   CASE WHEN r.executed THEN 'executed' ELSE 'not executed' END, coalesce(t.n, 0))
 FROM resolved r
 LEFT JOIN told t ON t.outbox_id = r.outbox_id AND t.executed = r.executed

@@ -6,7 +6,7 @@ WITH derived AS (
   FROM {cell}.payment_outbox_keys k
   JOIN {cell}.payment_outbox_settings s ON s.singleton
 )
-SELECT format('%s: its rail key is rh%s, and rh%s follows from its caller''s key: the rail may know it by another', d.outbox_id,
+SELECT format('%s: its rail key is rh%s, and rh%s is derived from its caller''s key: the rail may have received another', d.outbox_id,
   replace(d.rail_key::text, '-', ''), replace(d.derived::text, '-', '')) AS violation
 FROM derived d
 WHERE d.rail_key <> d.derived

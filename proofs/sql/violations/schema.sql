@@ -19,14 +19,14 @@ live AS (
   FROM heads h
   JOIN dumped o ON o.place = h.head
 )
-SELECT format('the cell is at migration %s and this build at %s: prove it with its own build', m.version, {version}) AS violation
+SELECT format('the cell is at migration %s and this build at %s: run the proof with its own build', m.version, {version}) AS violation
 FROM migrated m
 WHERE m.version IS DISTINCT FROM {version}
 UNION ALL
 SELECT v.violation
 FROM migrated m
 CROSS JOIN LATERAL (
-  SELECT 'the body of function uuidv7 is none that a migration makes' AS violation
+  SELECT 'the body of function uuidv7 is not one that a migration creates' AS violation
   WHERE NOT EXISTS (
     SELECT FROM pg_catalog.pg_proc p
     WHERE p.pronamespace = to_regnamespace('{cell}') AND p.proname = 'uuidv7' AND md5(p.prosrc) IN ({uuidv7}))

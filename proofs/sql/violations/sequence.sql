@@ -5,7 +5,7 @@ numbers AS (
   FROM {cell}.payment_outbox_keys k
 )
 SELECT CASE
-  WHEN n.sequence_id <= n.before THEN format('participant %s: number %s was given twice, also to %s', n.participant_id, n.sequence_id, n.outbox_id)
+  WHEN n.sequence_id <= n.before THEN format('participant %s: number %s was allocated twice, also to %s', n.participant_id, n.sequence_id, n.outbox_id)
   WHEN n.sequence_id = n.before + 2 THEN format('participant %s: number %s is missing before number %s (%s)',
     n.participant_id, n.before + 1, n.sequence_id, n.outbox_id)
   ELSE format('participant %s: numbers %s to %s are missing before number %s (%s)',
@@ -14,7 +14,7 @@ SELECT CASE
 FROM numbers n
 WHERE n.sequence_id <> n.before + 1
 UNION ALL
-SELECT format('participant %s: number %s (%s) is held neither by pending nor by the archive', k.participant_id, k.sequence_id, k.outbox_id)
+SELECT format('participant %s: number %s (%s) is neither in pending nor in the archive', k.participant_id, k.sequence_id, k.outbox_id)
 FROM {cell}.payment_outbox_keys k
 CROSS JOIN horizon h
 WHERE (k.outbox_id < h.id) IS NOT TRUE

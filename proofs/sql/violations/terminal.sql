@@ -1,6 +1,6 @@
 SELECT CASE WHEN l.state IN ({claim_states})
-    THEN format('%s waits in pending while its claim %s is open', p.outbox_id, l.attempt_no)
-    ELSE format('%s is %s and waits in pending', p.outbox_id, l.state) END AS violation
+    THEN format('%s is in pending while its claim %s is open', p.outbox_id, l.attempt_no)
+    ELSE format('%s is %s and is in pending', p.outbox_id, l.state) END AS violation
 FROM {cell}.payment_outbox_pending p
 CROSS JOIN LATERAL (
   SELECT a.state::text AS state, a.attempt_no

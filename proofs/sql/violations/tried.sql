@@ -7,7 +7,7 @@ DECLARE
   holds boolean;
 BEGIN
   IF NOT (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) THEN
-    RAISE EXCEPTION 'run it as a superuser: it becomes every role in turn' USING ERRCODE = 'insufficient_privilege';
+    RAISE EXCEPTION 'run it as a superuser: it assumes every role in turn' USING ERRCODE = 'insufficient_privilege';
   END IF;
   FOR a IN SELECT x.* FROM pg_temp.railhead_prove_attempts x LOOP
     -- Whatever comes of an attempt, the block is undone, and its role with it.
@@ -37,7 +37,7 @@ BEGIN
       CASE
         WHEN state IS NULL THEN format('it succeeded (%s)', a.statement)
         WHEN a.wanted = 'allowed' THEN format('refused with %s, and must not be (%s)', state, a.statement)
-        ELSE format('SQLSTATE %s, and not the refusal that it must be (%s)', state, a.statement) END);
+        ELSE format('SQLSTATE %s instead of the expected refusal (%s)', state, a.statement) END);
   END LOOP;
 END
 $prove$;
