@@ -72,7 +72,7 @@ func letterListCommand() *cobra.Command {
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
 	flags.DurationVar(&filter.OlderThan, "older-than", 0, "only those that were opened longer ago than this, such as 24h")
 	flags.BoolVar(&byCode, "by-code", false, "count them by reason, code, rail and currency")
-	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", reader.LettersMax))
+	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("the most that are shown, 1 to %d", reader.LettersMax))
 	return command
 }
 

@@ -65,7 +65,7 @@ With -o json each result is one JSON object on a line. Connects with RAILHEAD_IN
 	flags.StringVar(&one.notBefore, "not-before", "", "earliest time of sending, such as 2026-11-21T09:00:00Z")
 	flags.StringVar(&one.expires, "expires-at", "", "after this it is not sent any more")
 	flags.StringVar(&one.priority, "priority", "normal", "urgent, normal or bulk")
-	flags.BoolVar(&one.once, "send-once", false, "one send alone: nothing is sent again by itself after one that may have reached the rail")
+	flags.BoolVar(&one.once, "send-once", false, "at most one send: it is not sent again automatically after one that may have reached the rail")
 	flags.StringToStringVar(&one.headers, "header", nil, "trace context, such as traceparent=00-...")
 	for _, name := range []string{"instruction-id", "participant-id", "idempotency-key", "rail", "payload", "amount", "currency", "not-before", "expires-at", "priority", "send-once", "header"} {
 		command.MarkFlagsMutuallyExclusive("file", name)

@@ -53,7 +53,7 @@ func logCommand() *cobra.Command {
 	flags.StringVar(&filter.Subject, "subject", "", "only acts on this rail, participant, instruction id or setting")
 	flags.StringVar(&instruction, "payment", "", "only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
 	flags.DurationVar(&filter.Since, "since", 0, "only acts of this last time, such as 24h; 0: of all time")
-	flags.IntVar(&filter.Limit, "limit", 100, "at most so many acts, 1 to 10000")
+	flags.IntVar(&filter.Limit, "limit", 100, "the most acts that are shown, 1 to 10000")
 	flags.BoolVarP(&following, "follow", "f", false, "continue with the acts that commit from now on")
 	flags.DurationVar(&every, "every", time.Second, "time between two polls of --follow, 100ms to 1m")
 	return command

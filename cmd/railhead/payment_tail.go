@@ -47,7 +47,7 @@ func paymentTailCommand() *cobra.Command {
 					for {
 						looked, err := tail.Read(ctx, func(row reader.AttemptEvent) error { return writeHappened(outputOf(cmd), row) })
 						if looked.WentBack {
-							fmt.Fprintln(cmd.ErrOrStderr(), "railhead: the database has forgotten what was told here (a failover or a restore): some rows follow once more")
+							fmt.Fprintln(cmd.ErrOrStderr(), "railhead: the database has lost rows that were shown here (a failover or a restore): some rows follow once more")
 						}
 						if err != nil || !looked.Behind {
 							return false, err

@@ -155,7 +155,7 @@ func mayBePaid(line reader.Timeline) string {
 			"ends it, then check again: railhead payment show %s", last.AttemptNo, line.OutboxID)
 	case out && line.Pause != nil:
 		return "Its inquiry is not made while " + oneLine(line.Pause.What) + " is paused: resume that, and wait for the rail's answer.\n" +
-			"With evidence that is enough without it (--not-executed wants --rail-silent then): " + resolve(line)
+			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
 	case out:
 		return "Its inquiry is due: wait for the rail's answer, then check again: railhead payment show " + line.OutboxID.String() + "\n" +
 			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
@@ -165,7 +165,7 @@ func mayBePaid(line reader.Timeline) string {
 	case line.Pause != nil:
 		return "The rail is not asked while " + oneLine(line.Pause.What) + " is paused: resume that, then have it asked:\n" +
 			"railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
-			"With evidence that is enough without it (--not-executed wants --rail-silent then): " + resolve(line)
+			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
 	default:
 		return "Have the rail asked: railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
 			"and look for " + line.RailKey + " on its statement. With the evidence: " + resolve(line)

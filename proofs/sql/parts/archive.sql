@@ -4,7 +4,7 @@ acts AS (
   WHERE l.outbox_id IS NOT NULL
   GROUP BY l.outbox_id, l.act
 ),
--- Every row of the archive, and whether an operator's act in the log stands behind it.
+-- Every row of the archive, and whether the log has an operator's act for it.
 archive AS (
   SELECT a.outbox_id, a.attempt_no, a.state::text AS state, coalesce(a.answers_attempt_no, 0) AS answers, coalesce(a.result, '') AS result,
     coalesce(a.error_code, '') AS error_code, a.outcome_unknown, a.state = 'LATE_OUTCOME' AS late,

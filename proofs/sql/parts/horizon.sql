@@ -1,5 +1,5 @@
 -- The lowest bound of the archive's partitions: instructions before it have left
--- the archive with their month, and the registry alone remembers them.
+-- the archive with their month, and only the registry has them.
 horizon AS (
   SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM [(]''([0-9a-f-]{36})''[)]'))::uuid AS id
   FROM pg_catalog.pg_inherits i

@@ -1,6 +1,6 @@
 WITH {archive},
--- Astray is a row that answers what is no claim before it; it stands for itself
--- even where it is LATE_OUTCOME, which else is passed over.
+-- astray: the row answers a row that is no claim before it. It is reported even if it is
+-- LATE_OUTCOME, which is skipped otherwise.
 aimed AS (
   SELECT r.*, r.answers <> 0 AND (c.outbox_id IS NULL OR c.state NOT IN ({claim_states}) OR c.attempt_no >= r.attempt_no) AS astray
   FROM archive r
@@ -28,7 +28,7 @@ CROSS JOIN LATERAL (
     WHEN j.state IN ({claim_states}) THEN
       CASE WHEN j.open_claim THEN format('%s: row %s claims while claim %s is open', j.outbox_id, j.attempt_no, j.last_no) END
     WHEN j.answers <> 0 THEN
-      -- Late evidence may speak again for a claim that was answered before.
+      -- Late evidence may answer a claim again that was answered before.
       CASE WHEN j.state NOT IN ({answering_states}) OR j.answers IS DISTINCT FROM j.last_no AND NOT j.after_late
         THEN format('%s: row %s (%s) answers claim %s, which is answered already', j.outbox_id, j.attempt_no, j.state, j.answers) END
     WHEN j.open_claim THEN

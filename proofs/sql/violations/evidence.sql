@@ -1,4 +1,4 @@
--- LATE_OUTCOME rows are the evidence themselves and repeat what was known.
+-- LATE_OUTCOME rows are evidence themselves and repeat the certainty before them.
 WITH {archive},
 neighbours AS (
   SELECT r.*, coalesce(lag(r.late) OVER (PARTITION BY r.outbox_id ORDER BY r.attempt_no), false) AS after_late
@@ -23,7 +23,7 @@ SELECT format('%s: row %s (%s, result "%s") ends an unknown outcome without evid
 FROM steps s
 WHERE s.was_unknown AND NOT s.outcome_unknown AND NOT s.by_operator
   AND NOT (s.state NOT IN ({claim_states}) AND s.result IN ({settles_earlier}))
-  -- A refusal of its only unknown send, which is not sent again: late evidence alone finds one.
+  -- A refusal of its only unknown send, which is not sent again. Only late evidence does that.
   AND NOT (s.after_late AND s.state = 'FAILED' AND s.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
     AND s.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED'))
 UNION ALL

@@ -1,4 +1,4 @@
--- The fingerprint is computed here, by functions of the server alone, and by the
+-- The fingerprint is computed here, by functions of the server only, and by the
 -- cell's own function, which could have been replaced by one that agrees.
 WITH carried AS (
   SELECT p.outbox_id, 'pending' AS holder, p.participant_id, p.rail_type, p.payload

@@ -3,7 +3,7 @@ WITH carried AS (
   UNION ALL
   SELECT a.instruction_id, a.idempotency_key, a.outbox_id FROM {cell}.payment_outbox_attempts a WHERE a.instruction_id IS NOT NULL
 ),
--- Rows that the registry knows by the same pair are left out: its own row stands for them.
+-- Rows with the same pair as in the registry are left out: the row of the registry represents them.
 pairs AS (
   SELECT k.instruction_id, k.idempotency_key, k.outbox_id FROM {cell}.payment_outbox_keys k
   UNION ALL

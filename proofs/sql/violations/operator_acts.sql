@@ -1,5 +1,5 @@
--- A replay of what was quarantined, and a resolution that agrees with what is
--- recorded, append no row; the others always do.
+-- A replay of a quarantined row, and a resolution that agrees with the record,
+-- append no row; the others always do.
 WITH {archive},
 {horizon},
 appended AS (

@@ -1,4 +1,4 @@
--- The key is derived here, by functions of the server alone.
+-- The key is derived here, by functions of the server only.
 WITH derived AS (
   SELECT k.outbox_id, k.rail_key,
     encode(substr(sha256(convert_to(

@@ -1,4 +1,4 @@
--- A column, constraint, index or trigger stands with its table before it.
+-- A column, constraint, index or trigger has the name of its table as a prefix.
 WITH migrated AS (
   SELECT max(m.version_id) AS version FROM {cell}.schema_migrations m WHERE m.is_applied
 ),

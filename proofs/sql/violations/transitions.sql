@@ -1,11 +1,11 @@
 -- LATE_OUTCOME may follow anything and changes nothing by itself.
 WITH {archive},
--- What may follow what; '' is the beginning.
+-- The permitted transitions; '' is the beginning.
 legal (last, next) AS (
   VALUES
 {transitions}
 ),
--- What only an operator's act may append.
+-- Transitions that only an operator's act permits.
 resolutions (last, next) AS (
   VALUES
 {resolutions}

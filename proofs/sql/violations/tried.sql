@@ -10,7 +10,7 @@ BEGIN
     RAISE EXCEPTION 'run it as a superuser: it assumes every role in turn' USING ERRCODE = 'insufficient_privilege';
   END IF;
   FOR a IN SELECT x.* FROM pg_temp.railhead_prove_attempts x LOOP
-    -- Whatever comes of an attempt, the block is undone, and its role with it.
+    -- Whatever the result of an attempt, the block is rolled back, and its role with it.
     BEGIN
       IF a.prep <> '' THEN
         EXECUTE a.prep;
@@ -25,9 +25,9 @@ BEGIN
     END;
     holds := CASE
       WHEN a.wanted = 'recorded' THEN state IS NOT DISTINCT FROM 'P0001'
-      -- Held by another session: the right was there.
+      -- Locked by another session: the privilege was checked.
       WHEN a.wanted = 'allowed' THEN state IS NULL OR state = '55P03'
-      -- A view that is no simple one refuses by kind, before its rights are looked at.
+      -- A view that is not simple is refused by its kind, before the privilege is checked.
       WHEN a.kind = 'view' THEN coalesce(state, '') IN ('42501', '55000', '42809', '0A000')
       ELSE state IS NOT DISTINCT FROM '42501' END;
     CONTINUE WHEN holds;
