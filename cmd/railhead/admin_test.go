@@ -124,8 +124,8 @@ func TestRailApply(t *testing.T) {
 	}
 }
 
-// TestSettings: the time budget is shown and changed, and who runs by an older one
-// is named.
+// TestSettings shows and changes the time budget, and names a component that uses an
+// older version.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

@@ -115,8 +115,8 @@ func (p auditPage) install() {
 	}
 }
 
-// run gives the shell what the page says, with the test's databases in place, and
-// returns what it wrote.
+// run runs commands of the page in a shell, with the test's databases in place, and
+// returns their output.
 func (p auditPage) run(commands string) string {
 	p.t.Helper()
 	for example, url := range p.urls {

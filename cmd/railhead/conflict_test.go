@@ -12,9 +12,9 @@ import (
 	"github.com/railhead-pay/railhead/rails/codes"
 )
 
-// TestRefusedAfterItWasExecuted: what a rail says after final settlement takes no
-// execution back. RJCT opens a CONFLICT whose remedy names the return; BLCK and PDNG
-// prove nothing, and reach no row.
+// TestRefusedAfterItWasExecuted: no report of a rail after final settlement revokes an
+// execution. RJCT opens a CONFLICT whose remedy names the return; BLCK and PDNG
+// prove nothing, and write no row.
 func TestRefusedAfterItWasExecuted(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

@@ -51,8 +51,8 @@ func TestEnqueueFile(t *testing.T) {
 	}
 }
 
-// TestFileBehindAClosedGate: of valid lines that a closed gate refuses the command does
-// not ask for a correction, and it tells them from those that are wrong.
+// TestFileBehindAClosedGate: the command asks for no correction of valid lines that a
+// closed gate refuses, and distinguishes them from invalid ones.
 func TestFileBehindAClosedGate(t *testing.T) {
 	t.Parallel()
 	who := at(t, celltest.New(t))
@@ -75,7 +75,7 @@ func TestFileBehindAClosedGate(t *testing.T) {
 	run(exitOK, valid)
 }
 
-// TestEnqueueManyBatches goes over the end of a transaction, in a cell that takes
+// TestEnqueueManyBatches enqueues more than one transaction, in a cell that accepts
 // less at once than the command sends.
 func TestEnqueueManyBatches(t *testing.T) {
 	t.Parallel()
@@ -152,8 +152,8 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-// FuzzLines insists that a file never stops the reader, and that what it takes
-// for an instruction is valid JSON with no value in its refusals.
+// FuzzLines checks that no file stops the reader, that every instruction which it returns
+// is valid JSON, and that no refusal contains a value.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(mixed))
 	f.Add([]byte("{}\n{\"payload\":{}}\n\xff\n\x00"))
@@ -175,7 +175,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// TestEnqueueOnce: one send alone is asked for by a flag, and by a field of a line, which is true or false.
+// TestEnqueueOnce: a flag, and a field of a line, which is true or false, request at most one send.
 func TestEnqueueOnce(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

@@ -27,7 +27,7 @@ const aRow = `
 	SELECT railhead.uuidv7(), k.outbox_id, 'p1', 'bank', %d, '%s', false, false, 1, now(), now(), 'SEND', 0, 0, now(), 'worker'
 	FROM railhead.payment_outbox_keys k`
 
-// TestEventsAreDelivered goes through what people do with an endpoint: it is tested, told, fails, is listed, mended and told again.
+// TestEventsAreDelivered goes through an operator's work with an endpoint: it is tested, receives events, fails, is listed, is corrected and receives events again.
 func TestEventsAreDelivered(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -110,7 +110,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	})
 }
 
-// TestEventsOfAnotherRole: with another role's login nothing could be delivered. It ends, and says which role it takes.
+// TestEventsOfAnotherRole: with another role's login no event could be delivered. The service ends, and names the role that it needs.
 func TestEventsOfAnotherRole(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

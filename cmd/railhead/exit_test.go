@@ -107,7 +107,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestEachOnce: an error says each thing once, and without the server library's tabs.
+// TestEachOnce: an error has no repeated lines, and none of the server library's tabs.
 func TestEachOnce(t *testing.T) {
 	t.Parallel()
 	got := command{t: t, env: []string{"RAILHEAD_READER_URL=postgres://127.0.0.1:1/none?connect_timeout=2"}}.want(exitUnreachable, "status").errors

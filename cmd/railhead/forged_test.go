@@ -10,8 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestForgedIsShown: what the registry does not know has a dead letter, and can be shown,
-// acknowledged and ended by the commands that its remedy names.
+// TestForgedIsShown: a payment that the registry does not have has a dead letter, and can
+// be shown, acknowledged and ended by the commands that its remedy names.
 func TestForgedIsShown(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -59,7 +59,7 @@ func TestForgedIsShown(t *testing.T) {
 	who.want(exitOK, "dead-letter", "close", id, "--reason", "found the forger")
 	says(who.want(exitOK, "payment", "show", id).out, "next         nothing: its row is gone from pending", "money        not sent: it was never claimed")
 
-	// What may have been sent is not closed by a word, and its remedy does not say so.
+	// A payment that may have been sent can't be closed, and its remedy does not name that.
 	id = forge("FORGED-333")
 	works.answer(works.claim()[0], payment.ResultUnknown, payment.Outcome{})
 	cell.Exec(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = 'infinity'`)
@@ -106,7 +106,7 @@ func TestRemedyKnowsTheProfile(t *testing.T) {
 	}
 }
 
-// TestInquireCommand goes the way of an operator who resolves what is parked.
+// TestInquireCommand goes through an operator's resolution of a parked payment.
 func TestInquireCommand(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

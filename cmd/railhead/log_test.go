@@ -10,8 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
-// TestSendNow: what was enqueued for later is sent when an operator says so, and the log
-// has each change with its reason.
+// TestSendNow: an instruction that was enqueued for later is sent when an operator makes
+// it due, and the log has each change with its reason.
 func TestSendNow(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

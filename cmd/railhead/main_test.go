@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// wide is the variable by which no field of a table is folded: tests look for what it says.
+// wide is the variable with which no field of a table is folded, so that tests find its text.
 func wide() (name, value string) { return "COLUMNS", "10000" }
 
 // ran is what came of one run of the binary.
@@ -40,8 +40,8 @@ type ran struct {
 	out, errors string
 }
 
-// command runs the binary as an installation does: with nothing in the
-// environment but what the test says.
+// command runs the binary as an installation does, with only the test's variables in the
+// environment.
 type command struct {
 	t     testing.TB
 	env   []string

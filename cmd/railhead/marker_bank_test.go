@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// markedBank is a bank that repeats all that it was sent, in every way of being
-// wrong that a bank has. The instruction's id says which.
+// markedBank is a bank that repeats everything that it received, in every way in which a
+// bank can be wrong. The instruction's id selects the way.
 type markedBank struct {
 	mu   sync.Mutex
 	sent map[string]string // bodies by rail key

@@ -25,8 +25,8 @@ import (
 )
 
 // marker is in every payload field, key, header, secret and password, and in
-// whatever a bank says of them; markedAmount is every amount. Neither may come
-// out anywhere but where a person asked for that very payment.
+// every answer of a bank; markedAmount is every amount. Neither may be in any output
+// except that of a command that asks for this payment.
 const (
 	marker       = "mk7q"
 	markedAmount = "8642.31"
@@ -133,7 +133,7 @@ func (m *marked) addr(name string) string {
 	return "http://" + strings.TrimSpace(string(text))
 }
 
-// came keeps what a person would see.
+// came keeps the output.
 func (m *marked) sees(got ran) ran {
 	m.came.WriteString(got.out + got.errors)
 	return got
@@ -148,7 +148,7 @@ func (m *marked) body(response *http.Response, err error) {
 	io.Copy(&m.came, response.Body)
 }
 
-// enqueue takes an instruction by the command line, marked in every field.
+// enqueue enqueues an instruction by the command line, marked in every field.
 func (m *marked) enqueue(id, rail string, more ...string) ran {
 	m.t.Helper()
 	payload := `{"debtor": {"name": "` + marker + `-debtor-name", "account": "` + marker + `-account"}, "text": "` + strings.Repeat(marker+"-long ", 300) + `", "` + marker + `-field": 1}`
@@ -211,10 +211,10 @@ func (m *marked) call(url, event, body string, sign bool) {
 	m.body(http.DefaultClient.Do(request))
 }
 
-// TestNothingMarkedComesOut takes payments that are marked all over through
-// every path that a payment can take, and looks for the marks in all that comes
-// out: logs, spans, metrics, errors, answers over HTTP, the commands for people,
-// the auditors' report, and what the database keeps of a rail's words.
+// TestNothingMarkedComesOut sends payments that are marked in every field along
+// every path of a payment, and searches for the marks in every output:
+// logs, spans, metrics, errors, answers over HTTP, operators' commands,
+// the auditors' report, and the text of a rail that the database stores.
 func TestNothingMarkedComesOut(t *testing.T) {
 	t.Parallel()
 	m := newMarked(t)
@@ -295,7 +295,7 @@ func (m *marked) badEnqueues() {
 	m.bySQL()
 }
 
-// bySQL enqueues as ingest teams do: what the functions say is theirs to log.
+// bySQL enqueues as callers do, which may log the messages of the functions.
 func (m *marked) bySQL() {
 	conn := m.cell.Conn(m.t, celltest.Ingest)
 	for _, payload := range []string{
@@ -346,7 +346,7 @@ func (m *marked) callbacks(url string) {
 	m.call(url, "e10", says(key, "REFUSED"), true) // and it is a contradiction
 }
 
-// people look at it all, and act; then a mark is shown only to a command that asked for it.
+// people runs the operators' commands; a mark is shown only to a command that asked for it.
 func (m *marked) people() {
 	m.t.Helper()
 	m.sees(m.who.run("dead-letter", "acknowledge", "refuse-1", "--reason", "looked at"))
@@ -360,7 +360,7 @@ func (m *marked) people() {
 		m.sees(m.who.want(exitOK, append([]string{"status"}, more...)...))
 		m.sees(m.who.want(exitOK, append([]string{"rail", "list"}, more...)...))
 		m.sees(m.who.run(append([]string{"prove"}, more...)...))
-		// These may show the amount, and show may show the key, to who asked.
+		// These may show the amount, and payment show may show the key, to their caller.
 		var allowed strings.Builder
 		allowed.WriteString(m.who.want(exitOK, append([]string{"payment", "list"}, more...)...).out)
 		allowed.WriteString(m.who.want(exitOK, append([]string{"dead-letter", "list"}, more...)...).out)
@@ -419,7 +419,7 @@ func (m *marked) wrongPlaces() {
 	}
 }
 
-// search looks for marks, and first whether there was anything to search.
+// search searches for marks, and first checks that there is output to search.
 func (m *marked) search() {
 	t := m.t
 	t.Helper()

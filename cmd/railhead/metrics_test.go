@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
-// noopRail has a rail that needs no bank, and takes callbacks for it.
+// noopRail has a rail that needs no bank, and accepts callbacks for it.
 const noopRail = `
 allow_noop: true
 rails:
@@ -25,7 +25,7 @@ rails:
 `
 
 // TestEveryComponentServesMetrics starts each as a process and reads /metrics on
-// its health listener: its own metrics, those of the database, and who it is.
+// its health listener: its own metrics, those of the database, and its build.
 func TestEveryComponentServesMetrics(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -58,7 +58,7 @@ func TestEveryComponentServesMetrics(t *testing.T) {
 }
 
 // TestCallbacksOfAnotherRole: with the login of a worker the endpoint could record
-// nothing. It ends, and says which role it takes.
+// nothing. It ends, and names the role that it needs.
 func TestCallbacksOfAnotherRole(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -71,8 +71,8 @@ func TestCallbacksOfAnotherRole(t *testing.T) {
 	}
 }
 
-// TestAPIOfAnotherRole: with another role's login nothing could be taken. It ends, and says
-// which role it takes; and where one key could be two payments it does not start.
+// TestAPIOfAnotherRole: with another role's login no call could be accepted. It ends, and
+// names the role that it needs; and where one key could be two payments it does not start.
 func TestAPIOfAnotherRole(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -89,7 +89,7 @@ func TestAPIOfAnotherRole(t *testing.T) {
 	who.want(exitUsage, "api")
 }
 
-// TestMetricsWithoutADatabase: a component that can't reach its database says so.
+// TestMetricsWithoutADatabase: a component that can't reach its database reports it.
 func TestMetricsWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	url := start(t, "reaper", "postgres://unknown@127.0.0.1:1/nowhere")
@@ -153,7 +153,7 @@ func awaitMetrics(t *testing.T, url string, want ...string) {
 	})
 }
 
-// awaitThat looks every 50 ms, for half a minute.
+// awaitThat checks every 50 ms, for half a minute.
 func awaitThat(t *testing.T, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

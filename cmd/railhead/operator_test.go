@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// enqueued takes instructions of these names through the command.
+// enqueued enqueues instructions with these names through the command.
 func enqueued(who command, names ...string) {
 	who.t.Helper()
 	for _, name := range names {
@@ -23,7 +23,7 @@ func enqueued(who command, names ...string) {
 	}
 }
 
-// TestPauses: what is paused is said to be, by whom and why, and nothing of it is
+// TestPauses: a paused lane is shown as paused, with login and reason, and is not
 // claimed until it is resumed.
 func TestPauses(t *testing.T) {
 	t.Parallel()
@@ -72,8 +72,8 @@ func TestPauses(t *testing.T) {
 	who.want(exitUsage, "rail", "pause", "bank", "--reason", " ")
 }
 
-// TestPausesWithAnEnd: a pause says when it ends, a second one takes nothing from the
-// first, and a resumption says what still stops claims.
+// TestPausesWithAnEnd: a pause prints its end, a second one does not change the
+// first, and a resumption names the pause that still stops claims.
 func TestPausesWithAnEnd(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -115,7 +115,7 @@ func TestPausesWithAnEnd(t *testing.T) {
 	}
 }
 
-// TestPauseBehindAnOpenTransaction ends soon, and says which session to end.
+// TestPauseBehindAnOpenTransaction: the act ends soon, and names the session to end.
 func TestPauseBehindAnOpenTransaction(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -151,7 +151,7 @@ func TestPauseBehindAnOpenTransaction(t *testing.T) {
 	who.want(exitOK, "rail", "pause", "bank", "--reason", "their maintenance")
 }
 
-// TestDeadLetters takes one of each kind through the hands of a person.
+// TestDeadLetters applies the operators' acts to a dead letter of each kind.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -188,7 +188,7 @@ func TestDeadLetters(t *testing.T) {
 	golden(t, "dead_letter_show", who.want(exitOK, "dead-letter", "show", "INV-2").out)
 	who.want(exitNotFound, "dead-letter", "show", "INV-4")
 
-	// What may have been paid is neither replayed nor closed, and the refusal says what to do.
+	// A payment that may have been made is neither replayed nor closed, and the refusal names the act.
 	for _, refused := range [][]string{
 		{"dead-letter", "replay", "INV-2", "--reason", "try again"},
 		{"dead-letter", "close", "INV-2", "--reason", "never mind"},

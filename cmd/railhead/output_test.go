@@ -85,7 +85,7 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
-// TestNextStep goes through what can be said of an instruction's next step.
+// TestNextStep goes through the sentences about an instruction's next step.
 func TestNextStep(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)

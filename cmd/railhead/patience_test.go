@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestPatience: on a terminal a command that takes long says so, ever more seldom.
+// TestPatience: on a terminal a command that runs long reports it, at growing intervals.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestOwnProgress: what runs until it is stopped, and what tells how far it is, is marked.
+// TestOwnProgress: every command that runs until it is stopped, or reports its progress, is marked.
 func TestOwnProgress(t *testing.T) {
 	t.Parallel()
 	marked := map[string]bool{}
@@ -54,8 +54,8 @@ func TestOwnProgress(t *testing.T) {
 	}
 }
 
-// TestFollowOverAnOutage: what follows goes on over an outage of the database, once it has looked, and says it once. A database that can't
-// be reached at the start, an error of another kind, and a single look end it.
+// TestFollowOverAnOutage: follow continues over an outage of the database, after its first poll, and reports it once. A database that can't
+// be reached at the start, an error of another kind, and a single poll end it.
 func TestFollowOverAnOutage(t *testing.T) {
 	t.Parallel()
 	outage, other := error(&pgconn.PgError{Code: "57P01", Message: "terminating connection"}), errors.New("other")

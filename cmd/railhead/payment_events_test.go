@@ -7,9 +7,9 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestWhoAnswered: a line of payment show says of what the rail reported by itself that it
-// did, also where it is the answer to a claim, and of what a worker heard that it did not,
-// whatever the rail's own words are.
+// TestWhoAnswered: a line of payment show marks a report of the rail as its callback, also
+// where it answers a claim, and the answer that a worker received not, whatever the rail's
+// own words are.
 func TestWhoAnswered(t *testing.T) {
 	t.Parallel()
 	sent := reader.AttemptRow{AttemptNo: 1, State: payment.Dispatching, WorkerID: "relayer-1", ProfileVersion: 1}

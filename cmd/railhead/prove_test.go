@@ -16,7 +16,7 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// lastLine is what scripts look for.
+// lastLine is the line that scripts parse.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
@@ -91,7 +91,7 @@ func TestProveNotRun(t *testing.T) {
 	as(celltest.Auditor).want(exitProof, "prove", "run", "verbs")
 }
 
-// TestNotesOfMany: a table that leaves notes out says how many, and where they are.
+// TestNotesOfMany: a table that leaves notes out prints their number, and where they are.
 func TestNotesOfMany(t *testing.T) {
 	t.Parallel()
 	report := proofs.Report{Proofs: []proofs.Result{{Name: "evidence", Status: proofs.Passed}}}
@@ -153,8 +153,8 @@ func TestProveRefuses(t *testing.T) {
 	command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=postgres://127.0.0.1:1/none?connect_timeout=2"}}.want(exitUnreachable, "prove")
 }
 
-// TestBuildCommit never leaves the commit out: what Go does not stamp, the Makefile
-// does, and what neither knows is said to be unknown. Tests are not stamped.
+// TestBuildCommit: the commit is never empty. The Makefile sets it where Go does not stamp
+// it, and it is "unknown" otherwise. Tests are not stamped.
 func TestBuildCommit(t *testing.T) {
 	if got := buildCommit(); got != "unknown (built outside version control)" {
 		t.Errorf("without a stamp: %q", got)

@@ -26,7 +26,7 @@ func TestRailExample(t *testing.T) {
 
 	cell := celltest.New(t)
 	at(t, cell).want(exitOK, "rail", "apply", file, "--reason", "a test")
-	// What check says an enqueue requires is what the database requires.
+	// The paths that check prints as required are those that the database requires.
 	var required map[string][]string
 	var text string
 	cell.QueryRow(`SELECT railhead.required_fields()::text`, nil, &text)
@@ -65,7 +65,7 @@ func TestRailCheck(t *testing.T) {
 			}
 		}
 	}
-	// apply says the same without the database that check has none of.
+	// apply reports the same faults before it connects to a database.
 	applied := alone.want(exitUsage, "rail", "apply", bad, "--dry-run")
 	for line := range strings.Lines(applied.errors) {
 		if !strings.Contains(got.errors, line) {
@@ -99,8 +99,8 @@ func TestRailCheck(t *testing.T) {
 	}
 }
 
-// TestRailsPageLinked: the help of the commands that take a rails file, and the pages
-// that speak of one, lead to docs/rails.md.
+// TestRailsPageLinked: the help of the commands with a rails file, and the pages
+// that mention one, link to docs/rails.md.
 func TestRailsPageLinked(t *testing.T) {
 	t.Parallel()
 	alone := command{t: t}

@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// sentenceScenes are histories that chance seldom comes to. What comes after the last of
-// them can't be told from what a restore forgot.
+// sentenceScenes are histories that are rare at random. The rows after the last of them
+// can't be distinguished from those of a restore that lost sends.
 var sentenceScenes = []func(*teller){
 	func(w *teller) {
 		w.putBack(func() { w.step(w.claim); w.record(w.outcome(*w.held, payment.ResultAccepted)) })
@@ -39,7 +39,7 @@ func (w *teller) step(act func() string) {
 	}
 }
 
-// paused looks while the rail is paused.
+// paused checks the sentences while the rail is paused.
 func (w *teller) paused(what string) {
 	_, err := w.operator.PauseRail(w.Context(), celltest.Bank, "a test", time.Time{})
 	w.must(err)
@@ -104,7 +104,7 @@ func (w *teller) doubtAndForge() {
 	}
 }
 
-// overtake looks at what has expired before the reaper does.
+// overtake checks the sentences of an expired instruction before the reaper ends it.
 func (w *teller) overtake() {
 	w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 hour' WHERE outbox_id = $1`, [16]byte(w.id))
 	w.look("it is over")
@@ -112,8 +112,8 @@ func (w *teller) overtake() {
 	w.look("expired")
 }
 
-// obey runs each command that a remedy names, by itself and after what it wants first,
-// and takes it back: none is refused. What it says is not replayed is refused.
+// obey runs each command that a remedy names, alone and after its prerequisites,
+// and rolls it back: none is refused. A replay that the remedy excludes is refused.
 func (w *teller) obey(line reader.Timeline) {
 	w.Helper()
 	said := remedy(line)

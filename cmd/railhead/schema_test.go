@@ -22,7 +22,7 @@ const (
 )
 
 // TestAnotherSchemaIsRefused starts every process on a cell that another build has
-// migrated: none works, each says what to run, and that mends it.
+// migrated: none works, each prints the command to run, and that corrects it.
 func TestAnotherSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	m := newMarked(t)

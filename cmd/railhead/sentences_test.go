@@ -34,7 +34,7 @@ import (
 type sentence struct {
 	Says  string `yaml:"says"`
 	Holds string `yaml:"holds"`
-	// Elsewhere says why no history of this test need print it; empty: one has to.
+	// Elsewhere is the reason why no history of this test has to print it; empty: one has to.
 	Elsewhere string `yaml:"elsewhere"`
 
 	whole   *regexp.Regexp
@@ -52,7 +52,7 @@ const sentenceRows = `
 	r AS (SELECT v.profile FROM railhead.payment_rails b JOIN railhead.payment_rail_profiles v ON v.rail_type = b.rail_type AND v.version = b.profile_version WHERE b.rail_type = 'bank')
 	SELECT ARRAY[`
 
-// sentenceWords are what the book's SQL says more than once.
+// sentenceWords are the repeated parts of the SQL in the file.
 var sentenceWords = map[string]string{
 	"repeats": `EXISTS (SELECT FROM k, railhead.payment_outbox_suspensions s, railhead.payment_outbox_settings g
 		WHERE k.created_at >= least(s.known_until, s.opened_at) AND (s.accepted_at IS NULL OR k.created_at < s.accepted_at + g.repeated_within))`,
@@ -68,7 +68,7 @@ var sentenceWords = map[string]string{
 		AND coalesce(CASE WHEN a.error_code IS DISTINCT FROM 'RESOLVED' THEN a.result END, '-') = '{result}' AND coalesce(a.rail_reference, '-') = '{reference}'
 		AND coalesce(nullif(concat_ws('/', a.error_code, CASE WHEN a.rail_code IS DISTINCT FROM a.error_code THEN a.rail_code END), ''), '-') = '{code}'
 		AND coalesce(a.latency_ms || 'ms', '-') = '{latency}' AND starts_with(replace(coalesce(nullif(a.error_message, ''), '-'), E'\n', ' '), rtrim('{said}', '.'))`,
-	// What relayers that run said last of the rails that they serve.
+	// The last reports of the running relayers about the rails that they serve.
 	"lanes": `(SELECT h.last_tick_at, s.lane FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
 		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds') AS lanes`,
 	"none_free": `NOT EXISTS (SELECT FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
@@ -119,7 +119,7 @@ func readBook(t *testing.T) *book {
 	return b
 }
 
-// find gives the sentence that a text is, with what holds of the rows if it is true.
+// find returns the sentence that a text matches, with the SQL that holds if it is true.
 func (b *book) find(place, text string) (*sentence, string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +143,7 @@ func (b *book) find(place, text string) (*sentence, string) {
 	return nil, ""
 }
 
-// teller plays the history of one instruction, and looks at it after each step.
+// teller plays the history of one instruction, and checks its sentences after each step.
 type teller struct {
 	*testing.T
 	book      *book
@@ -177,8 +177,8 @@ var sentenceProfiles = map[string]string{
 	"provisional": `{"acceptance": "PROVISIONAL", "resend_on_unknown": "NEVER", "inquiry": {"intervals": ["30m"], "max": 3, "not_found": "INCONCLUSIVE"}}`,
 }
 
-// TestSentences: what payment show and dead-letter show say of an instruction is true of
-// its rows, sentence by sentence and line by line, whatever became of it.
+// TestSentences: the output of payment show and dead-letter show is true of the rows of an
+// instruction, sentence by sentence and line by line, in every history.
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	b := readBook(t)
@@ -254,7 +254,7 @@ func tellHistories(t *testing.T, b *book, name, profile string) {
 	}
 }
 
-// tell plays one history: it begins in one of several ways, and goes on by chance.
+// tell plays one history: it begins in one of several ways, and continues at random.
 func (w *teller) tell(n int) {
 	w.Helper()
 	in := payment.Instruction{
@@ -303,7 +303,7 @@ func (w *teller) wander() {
 	}
 }
 
-// look holds every sentence about the instruction to its rows.
+// look compares every sentence about the instruction with its rows.
 func (w *teller) look(step string) {
 	w.Helper()
 	w.story = append(w.story, step)
@@ -347,7 +347,7 @@ func (w *teller) hold(place, text string) {
 	w.unchecked = append(w.unchecked, saidSentence{place, text, s.Says, holds})
 }
 
-// check asks the rows about all that was said since it was called last, at once.
+// check evaluates the SQL of all sentences since its last call, at once.
 func (w *teller) check() {
 	w.Helper()
 	all := w.unchecked
@@ -442,9 +442,9 @@ func (w *teller) answer() string {
 	return string(result)
 }
 
-// askAgain sends, hears nothing until a person has to look, and has the rail asked once
-// more, with a look at the status at each turn of that. The answer comes after the
-// person's evidence, and is that it is in progress.
+// askAgain sends, receives no answer until the payment is parked, and has the rail asked
+// once more, with a check of the status at each step. The answer comes after the
+// operator's evidence, and is "in progress".
 func (w *teller) askAgain() {
 	if w.profile.Inquiry.Max == 0 {
 		return
@@ -533,8 +533,8 @@ func (w *teller) callBack() string {
 	return fmt.Sprintf("%s: %s", o.Result, verdict)
 }
 
-// act is an operator's, which the state may not allow. What the command says that it did
-// is held to the rows.
+// act is an operator's act, which the state may not allow. The sentence of the command is
+// compared with the rows.
 func (w *teller) act(what, says string, err error) string {
 	w.Helper()
 	if err == nil {
@@ -603,7 +603,7 @@ func (w *teller) quarantine() string {
 	return "done"
 }
 
-// pause looks while the rail, everything or the participant is paused.
+// pause checks the sentences while the rail, everything or the participant is paused.
 func (w *teller) pause() string {
 	pause, resume, what := w.operator.PauseRail, w.operator.ResumeRail, celltest.Bank
 	words := railWords(what)
@@ -713,7 +713,7 @@ func (w *teller) beat() string {
 	return h.Name + " " + what
 }
 
-// suspend looks while no relayer has confirmed that nothing is missing, and while lanes are suspended.
+// suspend checks the sentences while no relayer has confirmed that nothing is missing, and while lanes are suspended.
 func (w *teller) suspend() {
 	w.step(w.quarantine)
 	w.step(w.beat)

@@ -44,7 +44,7 @@ func (w worker) claim() []payment.Claim {
 	return done.Claims
 }
 
-// answer records what the rail said to a claim.
+// answer records the rail's answer to a claim.
 func (w worker) answer(claim payment.Claim, result payment.Result, evidence payment.Outcome) {
 	w.t.Helper()
 	policy := payment.Policy{
@@ -60,8 +60,8 @@ func (w worker) answer(claim payment.Claim, result payment.Result, evidence paym
 	}
 }
 
-// TestPaymentShow follows one instruction from its enqueue to its end, and looks
-// at each step as a person on call does.
+// TestPaymentShow follows one instruction from its enqueue to its end, and shows it
+// at each step.
 func TestPaymentShow(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

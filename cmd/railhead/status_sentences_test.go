@@ -27,7 +27,7 @@ func (w *teller) lookAtStatus() {
 	w.check()
 }
 
-// statusSays gives the lines of status, and each cell of its tables with the name of its row
+// statusSays returns the lines of status, and each cell of its tables with the name of its row
 // and column, as in "rail bank: PENDING 3".
 func statusSays(t *testing.T, text string) []string {
 	t.Helper()

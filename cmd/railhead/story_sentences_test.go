@@ -8,8 +8,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// lookAtStory holds the head of payment show to the rows, but for what look holds by itself,
-// and each line of its table.
+// lookAtStory compares the head of payment show with the rows, except the sentences that
+// look compares, and each line of its table.
 func (w *teller) lookAtStory(line reader.Timeline) {
 	w.Helper()
 	var text bytes.Buffer
@@ -35,7 +35,7 @@ func (w *teller) lookAtStory(line reader.Timeline) {
 	}
 }
 
-// lookAtLetters holds what dead-letter list says to the letters: each line, and each group.
+// lookAtLetters compares each line and each group of dead-letter list with the dead letters.
 func (w *teller) lookAtLetters() {
 	w.Helper()
 	for _, status := range []string{"", string(payment.LetterResolved)} {
@@ -52,7 +52,7 @@ func (w *teller) lookAtLetters() {
 	}
 }
 
-// said is a line of a table in one text.
+// said joins a line of a table into one text.
 func said(cells []cell) string {
 	texts := make([]string, 0, len(cells))
 	for _, each := range cells {
@@ -61,7 +61,7 @@ func said(cells []cell) string {
 	return strings.Join(texts, " | ")
 }
 
-// holdOnce holds what is said of rows that never change.
+// holdOnce checks the sentences about rows that never change.
 func (w *teller) holdOnce(place, text string) {
 	w.Helper()
 	if !w.told[text] {

@@ -22,7 +22,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// TestToken makes a token, lists it, and takes it out of force.
+// TestToken creates a token, lists it, and revokes it.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
