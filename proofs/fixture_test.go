@@ -108,7 +108,7 @@ func live(ctx context.Context, adminURL string) (err error) {
 	return err
 }
 
-// enqueue takes an instruction of one of three participants.
+// enqueue enqueues an instruction of one of three participants.
 func (l *life) enqueue() (id payment.ID) {
 	l.n++
 	l.do(l.ingest, func(conn *pgx.Conn) error {
@@ -129,7 +129,7 @@ func (l *life) exec(conn *pgx.Conn, sql string, args ...any) {
 	l.do(conn, func(conn *pgx.Conn) error { _, err := conn.Exec(l.ctx, sql, args...); return err })
 }
 
-// claim makes an instruction due and claims it alone.
+// claim makes one instruction due and claims only it.
 func (l *life) claim(id payment.ID) payment.Claim {
 	l.exec(l.super, `UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
 	if l.err != nil {
@@ -179,7 +179,7 @@ func (l *life) record(o payment.Outcome) {
 	}
 }
 
-// sent claims and records what the rail says to it.
+// sent claims an instruction and records the rail's answer.
 func (l *life) sent(id payment.ID, policy payment.Policy, result payment.Result) payment.Claim {
 	claim := l.claim(id)
 	l.record(told(policy, claim, result))

@@ -36,13 +36,13 @@ type offence struct {
 	Noticed string `yaml:"noticed"`
 }
 
-// The ways to notice an offence other than by failing.
+// The ways in which a proof notices an offence other than by failing.
 const (
 	byNote  = "note"
 	byNoRun = "not run"
 )
 
-// notices reports whether a result tells of the offence as it has to, in its words.
+// notices reports whether a result names the offence in the required way and words.
 func (o offence) notices(r proofs.Result) error {
 	status, lines := proofs.Failed, r.First
 	switch o.Noticed {
@@ -107,10 +107,10 @@ func TestOffencesCoverProofs(t *testing.T) {
 	}
 }
 
-// TestOffences plants every offence on a cell that passes without it, and looks
-// for the proof that must notice; psql must find the same by what prove list prints.
-// Some reach roles and parameters of the whole server, so it has one of its own, and
-// they go one by one. With -short, the first that each proof must notice.
+// TestOffences plants every offence in a cell that passes without it, and checks that the
+// proof of its entry finds it; psql must find the same with what prove list prints.
+// Some change roles and parameters of the whole server, so it has one of its own, and
+// they are planted one by one. With -short, the first one of each proof.
 func TestOffences(t *testing.T) {
 	t.Parallel()
 	_, cluster := pgtest.Server(t, pgserver.Options{})
@@ -169,7 +169,7 @@ func TestOffences(t *testing.T) {
 	}
 }
 
-// sentence is what a statement of the proofs can say.
+// sentence is a text that a proof can report.
 type sentence struct {
 	file, text string
 	form       *regexp.Regexp

@@ -31,8 +31,8 @@ func psql(t testing.TB) string {
 	return ""
 }
 
-// byHand runs a proof as railhead prove list prints it, as it stands, by a login of
-// the role that it names, and gives the rows that come out.
+// byHand runs a proof as railhead prove list prints it, with a login of
+// the role that it names, and returns the rows of its result.
 func byHand(t testing.TB, db *pgtest.DB, proof proofs.Proof, o proofs.Options, env ...string) []string {
 	t.Helper()
 	o.Cell = migrations.DefaultCell
@@ -74,8 +74,8 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// TestPrintedStops: by a login without the rights, psql ends with an error and not with
-// no row, which would say that the proof holds.
+// TestPrintedStops: with a login without the rights, psql ends with an error and not with
+// no row, which would mean that the proof holds.
 func TestPrintedStops(t *testing.T) {
 	t.Parallel()
 	db := celltest.New(t).DB
@@ -108,8 +108,8 @@ var (
 	aged  = regexp.MustCompile(`is open for \d+ s`)
 )
 
-// sameByHand insists that the printed proof finds exactly the violations of a run,
-// in the same words. COPY, which a DO block can't, is tried by the run alone.
+// sameByHand checks that the printed proof finds exactly the violations of a run,
+// in the same words. COPY, which a DO block can't execute, is attempted by the run only.
 func sameByHand(t *testing.T, db *pgtest.DB, proof proofs.Proof, o proofs.Options, found proofs.Result) {
 	t.Helper()
 	plain := func(lines []string) []string {

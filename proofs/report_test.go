@@ -19,8 +19,8 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// TestReport is what an auditor files: it says where and when, and shows when it
-// was changed since.
+// TestReport files a report: it has its database and time, and shows a later
+// change.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	db := database(t, nil)
@@ -76,8 +76,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestEvidenceIsNoted: what a person's evidence ended is in the notes of a report, with
-// the login and the document, however many there are; it makes nothing fail.
+// TestEvidenceIsNoted: every payment that an operator's evidence ended is in the notes of a
+// report, with the login and the document, however many there are; a note fails no proof.
 func TestEvidenceIsNoted(t *testing.T) {
 	t.Parallel()
 	db := database(t, nil)
@@ -139,8 +139,8 @@ func TestEvidenceIsNoted(t *testing.T) {
 	want(t, "notes of those by ticket", len(slices.DeleteFunc(notes, func(note string) bool { return !strings.HasSuffix(note, ", ticket") })), 40)
 }
 
-// TestNotesOfSideDoors: what is no offence, and what an auditor should know of, is noted
-// where it is so, and only there.
+// TestNotesOfSideDoors: a condition that is no violation and that an auditor should know is
+// noted where it holds, and only there.
 func TestNotesOfSideDoors(t *testing.T) {
 	t.Parallel()
 	_, cluster := pgtest.Server(t, pgserver.Options{})

@@ -15,7 +15,7 @@ func rightsProofs() []Proof {
 			Name: "grants", Promise: roles,
 			Shows:    "Every privilege on tables, columns, views, functions, sequences, types and the schema is in the role matrix, and the other way round",
 			Expected: "no difference, no option to grant", Statements: []string{matrixComparison},
-			whole: differing("%d privileges of %d roles, all as the matrix says",
+			whole: differing("%d privileges of %d roles, all as in the matrix",
 				acl.MissingObject, acl.ExtraGrant, acl.GrantOption, acl.MissingGrant),
 			script: differences(acl.MissingObject, acl.ExtraGrant, acl.GrantOption, acl.MissingGrant),
 		},

@@ -26,8 +26,8 @@ func prove(t testing.TB, conn *pgx.Conn, o proofs.Options) proofs.Report {
 	return report
 }
 
-// TestProofs has a server of its own: some proofs look at every role of the
-// server, and other tests make roles that no installation should have.
+// TestProofs has a server of its own: some proofs read every role of the
+// server, and other tests create roles that no installation should have.
 func TestProofs(t *testing.T) {
 	t.Parallel()
 	_, cluster := pgtest.Server(t, pgserver.Options{})
@@ -38,7 +38,7 @@ func TestProofs(t *testing.T) {
 	t.Run("empty", func(t *testing.T) { empty(t, celltest.On(t, cluster).DB) })
 }
 
-// closed has an operator close enqueue in every way, which is no offence.
+// closed has an operator close enqueue in every way, which is no violation.
 func closed(t *testing.T, db *pgtest.DB) *pgtest.DB {
 	operator := db.Conn(t, celltest.Operator)
 	for scope, name := range map[string]string{"cell": "*", "rail": celltest.Bank, "participant": "participant-1"} {
@@ -49,8 +49,8 @@ func closed(t *testing.T, db *pgtest.DB) *pgtest.DB {
 	return db
 }
 
-// auditor proves a cell that has seen everything, with no more rights than an
-// auditor has. What those can't show says so.
+// auditor proves a cell with rows of every kind, with the rights of an auditor only. A
+// proof that needs more rights reports it.
 func auditor(t *testing.T, db *pgtest.DB) {
 	report := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{PageSize: 7, Logins: celltest.Logins()})
 	notRun := []string{}
@@ -106,7 +106,7 @@ func superuser(t *testing.T, db *pgtest.DB) {
 	}
 }
 
-// empty has nothing to prove about instructions, and says so of each proof.
+// empty has no instructions, and every proof of the ledger reports that.
 func empty(t *testing.T, db *pgtest.DB) {
 	report := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{})
 	want(t, "rows of the ledger", report.Rows, 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// TestSeenIsSo: what a proof says that it has looked at is so, by another count of the same.
+// TestSeenIsSo: the number of rows that a proof reports as checked is that of a separate count.
 func TestSeenIsSo(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/seen.yaml")

@@ -15,8 +15,8 @@ var ledgerProofs = []string{
 	"identity", "fingerprints", "rail-keys", "idempotency", "sequence",
 }
 
-// TestSince looks at the instructions of the latter half, in pages of every
-// size, and notices a gap in that half alone.
+// TestSince proves the later half of the instructions, in pages of every
+// size, and finds a gap in that half only.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	db := database(t, nil)
@@ -54,7 +54,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// gap takes the first number of a participant away.
+// gap removes the first number of a participant.
 func gap(t *testing.T, conn *pgx.Conn) error {
 	return unguarded(t, conn, func() error {
 		_, err := conn.Exec(t.Context(), `DELETE FROM railhead.payment_outbox_keys WHERE participant_id = 'participant-1' AND sequence_id = 1`)
@@ -62,7 +62,7 @@ func gap(t *testing.T, conn *pgx.Conn) error {
 	})
 }
 
-// TestRetired knows instructions whose month has left the archive from lost ones.
+// TestRetired distinguishes instructions whose month has left the archive from lost ones.
 func TestRetired(t *testing.T) {
 	t.Parallel()
 	db := database(t, nil)
