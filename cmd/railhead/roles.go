@@ -25,7 +25,8 @@ func rolesApplyCommand() *cobra.Command {
 		Use: "apply", Short: "Create the roles, and make every grant agree with the matrix",
 		Long: "Create the roles, and make every grant agree with the matrix: grants that it does not name are revoked.\n\n" +
 			"Connects with RAILHEAD_ADMIN_URL as a superuser. In a new database it only creates the roles, because there\n" +
-			"is nothing to grant yet: run it, then railhead migrate up, then it again.",
+			"is nothing to grant yet: run it, then railhead migrate up, then it again. It refuses a cell that a newer\n" +
+			"build has migrated.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
