@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,9 +97,7 @@ func TestFrozen(t *testing.T) {
 		}, "is gone"},
 	} {
 		one := fstest.MapFS{}
-		for path, file := range files {
-			one[path] = file
-		}
+		maps.Copy(one, files)
 		change.change(one)
 		complaints, _ := thawed(t, one, whole)
 		if got := strings.Join(complaints, "\n"); (got == "") != (change.says == "") || !strings.Contains(got, change.says) {

@@ -39,7 +39,7 @@ func TestListedTestsExist(t *testing.T) {
 			if strings.HasPrefix(strings.TrimSpace(line), "#") {
 				continue
 			}
-			for _, name := range strings.Fields(line) {
+			for name := range strings.FieldsSeq(line) {
 				if !known[name] {
 					t.Errorf("scripts/%s names Test%s, which no package of the product has", script, name)
 				}
