@@ -65,7 +65,7 @@ func TestFollowOverAnOutage(t *testing.T) {
 		want  error
 		said  []string
 	}{
-		"an outage":           {[]error{nil, outage, outage, nil, nil, outage, nil}, false, nil, []string{"can't be reached", "there again after 2.0s", "can't be reached", "there again after 1.0s"}},
+		"an outage":           {[]error{nil, outage, outage, nil, nil, outage, nil}, false, nil, []string{"can't be reached", "reached again after 2.0s", "can't be reached", "reached again after 1.0s"}},
 		"at the start":        {[]error{outage}, false, outage, nil},
 		"another error":       {[]error{nil, other}, false, other, nil},
 		"a single look":       {[]error{outage}, true, outage, nil},

@@ -102,7 +102,7 @@ func TestNotesOfMany(t *testing.T) {
 	if said := of(30); strings.Count(said, "  resolved\n") != 30 || strings.Contains(said, "more") {
 		t.Errorf("of 30 notes: %s", said)
 	}
-	if said := of(33); strings.Count(said, "  resolved\n") != 30 || !strings.HasSuffix(said, "  and 3 more, which are in the report: --report FILE or -o json\n") {
+	if said := of(33); strings.Count(said, "  resolved\n") != 30 || !strings.HasSuffix(said, "  and 3 more, in the report: --report FILE or -o json\n") {
 		t.Errorf("of 33 notes: %s", said)
 	}
 }
