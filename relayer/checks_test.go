@@ -103,7 +103,7 @@ func TestExpiresBeforeTheFirstByte(t *testing.T) {
 	slow := newHesitant()
 	w.wrap = slow.around
 	w.run(config())
-	id := w.enqueue("the one", `expires_at => clock_timestamp() + interval '400 ms'`)
+	id := w.enqueue("the one", `expires_at => clock_timestamp() + interval '1 second'`)
 	<-slow.arrived
 	w.awaitText("true", `SELECT (clock_timestamp() > max(expires_at))::text FROM railhead.payment_outbox_attempts`)
 	close(slow.goOn)

@@ -109,7 +109,6 @@ type world struct {
 	dir, rails, ledger string
 	old, new           string // binaries
 	server             *pgserver.Server
-	bank               *railsim.Bank
 	env                []string
 	end                context.CancelFunc
 	enqueued           chan error
