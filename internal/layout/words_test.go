@@ -24,6 +24,15 @@ var unused = []struct{ word, instead string }{
 	{"at the least", "at least"},
 	{"beside", "next to, with, along with, in addition to, while, during, concurrently with"},
 	{"besides", "in addition to, or nothing"},
+	{"bell", "notifier, notification, wake-up"},
+	{"doze", "arm: make enqueues notify, and wait"},
+	{"dozing", "armed"},
+	{"rouse", "disarm"},
+	{"crew", "callers, goroutine pool"},
+	{"deaf", "lost: notifications do not arrive"},
+	{"discreet", "redact"},
+	{"unlisted", "unmapped"},
+	{"set aside", "quarantined"},
 }
 
 // kept are the places where such a word is a name that is not ours to change.

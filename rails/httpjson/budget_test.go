@@ -16,9 +16,9 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// TestDeafTLSBank tests a bank that no longer reads. Closing a TLS connection writes an alert, for
+// TestUnreadingTLSBank tests a bank that no longer reads. Closing a TLS connection writes an alert, for
 // which crypto/tls allows five seconds; the call still ends within its budget.
-func TestDeafTLSBank(t *testing.T) {
+func TestUnreadingTLSBank(t *testing.T) {
 	each := payment.Duration(100 * time.Millisecond)
 	rail, err := Open(Config{
 		BaseURL: "https://bank.test",

@@ -80,8 +80,8 @@ test('answers that are lost', async () => {
     assert.equal(made.replayed, true) // the first answer was lost, and the instruction is one
   }
   assert.equal((await client.list({ participantId: 'p1', instructionId: `ts-${run}-400` })).items.length, 1)
-  const deaf = new Railhead({ baseUrl, token, attempts: 2, backoffMs: 1, fetch: async () => { throw new TypeError('no answer') } })
-  await assert.rejects(deaf.enqueue(instruction(500), key(500)), (e) => e instanceof UnknownOutcomeError && e.idempotencyKey === key(500).idempotencyKey)
+  const unanswered = new Railhead({ baseUrl, token, attempts: 2, backoffMs: 1, fetch: async () => { throw new TypeError('no answer') } })
+  await assert.rejects(unanswered.enqueue(instruction(500), key(500)), (e) => e instanceof UnknownOutcomeError && e.idempotencyKey === key(500).idempotencyKey)
 })
 
 test('an end by the caller', async () => {
