@@ -15,4 +15,5 @@ SELECT format('table %s', c.oid::regclass),
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')
-  AND (c.relpersistence <> 'p' OR c.relrowsecurity OR c.relhasrules)
+  AND (c.relpersistence <> 'p' OR c.relrowsecurity
+    OR EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid)) -- relhasrules may outlive the last rule

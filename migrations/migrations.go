@@ -10,6 +10,7 @@ package migrations
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -86,6 +87,9 @@ func readNumbers(from fs.FS, cell string) ([]Migration, error) {
 			return nil, fmt.Errorf("migration %s: %w", entry.Name(), err)
 		}
 		all = append(all, migration)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("there is no migration")
 	}
 	slices.SortFunc(all, func(a, b Migration) int { return int(a.Version - b.Version) })
 	return all, checkNumbers(all)

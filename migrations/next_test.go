@@ -123,6 +123,7 @@ func TestNumbersAreWellFormed(t *testing.T) {
 		files map[string]string
 		says  string
 	}{
+		"none":                                   {nil, "there is no migration"},
 		"two of one number":                      {map[string]string{"00001_a.sql": stamp(1, 1), "00001_b.sql": stamp(1, 1)}, "have one number"},
 		"one that serves what before it did not": {map[string]string{"00001_a.sql": stamp(1, 1), "00002_b.sql": stamp(2, 2), "00003_c.sql": stamp(3, 1)}, "serves migration 1"},
 		"in order":                               {map[string]string{"00001_a.sql": stamp(1, 1), "00002_b.sql": stamp(2, 1), "00003_c.sql": stamp(3, 3)}, ""},
