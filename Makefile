@@ -79,7 +79,7 @@ check: postgres ## Check what a developer changes all day, within 90 seconds: fo
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/check.sh $(ARGS)
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests of every module in short, within 5 minutes, on one private PostgreSQL (LONG=1: whole; PKG: those alone, whole; ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests of every module in short, about 10 minutes, on one private PostgreSQL (LONG=1: whole; PKG: those alone, whole; ARGS, PG)
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/test.sh $(if $(LONG)$(filter-out ./...,$(PKG)),,--short) '$(PKG)' -count=1 -timeout $(TEST_TIMEOUT) $(ARGS)
 
 .PHONY: lint
