@@ -113,7 +113,8 @@ func TestDiff(t *testing.T) {
 			"grant option, used", `CREATE ROLE acl_friend; GRANT USAGE ON SCHEMA railhead TO acl_friend;
 			 GRANT SELECT ON railhead.payment_outbox_keys TO railhead_readonly WITH GRANT OPTION;
 			 REVOKE SELECT ON railhead.payment_outbox_keys FROM railhead_auditor;
-			 SET LOCAL ROLE railhead_readonly; GRANT SELECT ON railhead.payment_outbox_keys TO acl_friend, railhead_auditor; RESET ROLE`,
+			 SET LOCAL ROLE railhead_readonly; GRANT
+			 SELECT ON railhead.payment_outbox_keys TO acl_friend, railhead_auditor; RESET ROLE`,
 			[]acl.Difference{
 				{Code: acl.ExtraGrant, Object: schema, Grantee: "acl_friend", Privilege: "USAGE"},
 				{Code: acl.ExtraGrant, Object: table(keys), Grantee: "acl_friend", Privilege: "SELECT"},
@@ -149,7 +150,8 @@ func TestDiff(t *testing.T) {
 			[]acl.Difference{{Code: acl.DefaultGrant, Grantee: "PUBLIC", Privilege: "EXECUTE"}},
 		},
 		{
-			"defaults of the cell", `ALTER DEFAULT PRIVILEGES FOR ROLE railhead_owner IN SCHEMA railhead GRANT SELECT ON TABLES TO railhead_readonly`,
+			"defaults of the cell", `ALTER DEFAULT PRIVILEGES FOR ROLE railhead_owner IN SCHEMA railhead GRANT
+				SELECT ON TABLES TO railhead_readonly`,
 			[]acl.Difference{{Code: acl.DefaultGrant, Grantee: "railhead_readonly", Privilege: "SELECT"}},
 		},
 		{

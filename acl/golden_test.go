@@ -69,7 +69,8 @@ objects (kind, name) AS (
   UNION
   SELECT kind, name FROM relations
   UNION
-  SELECT 'function', replace(f.oid::regprocedure::text, $1 || '.', '') FROM pg_proc f WHERE f.pronamespace = to_regnamespace($1)
+  SELECT 'function', replace(f.oid::regprocedure::text, $1 || '.', '') FROM pg_proc f
+  WHERE f.pronamespace = to_regnamespace($1)
   UNION
   SELECT 'type', t.typname::text
   FROM pg_type t
@@ -79,7 +80,8 @@ objects (kind, name) AS (
 SELECT trim(o.kind || ' ' || o.name) AS object, coalesce(h.role, 'no role') AS role,
   coalesce((
     SELECT string_agg(can, ', ' ORDER BY can_n)
-    FROM (SELECT DISTINCT x.can, x.can_n FROM held x WHERE x.kind = o.kind AND x.name = o.name AND x.role = h.role) d), '') AS can
+    FROM (SELECT DISTINCT x.can, x.can_n FROM held x WHERE x.kind = o.kind AND x.name = o.name
+    AND x.role = h.role) d), '') AS can
 FROM objects o
 LEFT JOIN (SELECT DISTINCT kind, name, role, role_n FROM held) h ON h.kind = o.kind AND h.name = o.name
 ORDER BY

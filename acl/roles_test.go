@@ -207,7 +207,8 @@ func TestLettersAreEndedByActs(t *testing.T) {
 		try("railhead_executor", set(status), denied)
 	}
 	for _, status := range []string{"acknowledged", "resolved"} {
-		try("railhead_operator", `SELECT railhead.triage_dead_letter(outbox_id, '`+status+`', 'it was seen') FROM railhead.payment_dead_letters`, "")
+		try("railhead_operator", `SELECT railhead.triage_dead_letter(outbox_id, '`+status+`', 'it was seen')
+			FROM railhead.payment_dead_letters`, "")
 		try("railhead_executor", set("pending")+`, reason = 'FAILED', opened_at = now()`, "")
 	}
 	exec(t, root, set("resolved"))

@@ -129,7 +129,8 @@ func (s Settings) increase(selector, window string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%[1]s unless %[1]s offset %[2]s and on (job, instance) time() - process_start_time_seconds < %[3]s"+
+	return fmt.Sprintf("%[1]s unless %[1]s offset %[2]s and on (job, instance) time() - process_start_time_seconds < "+
+		"%[3]s"+
 		" or increase(%[1]s[%[2]s])", selector, d, seconds), nil
 }
 
@@ -166,5 +167,6 @@ func links(alert, dashboard, label string) string {
 	if label != "" {
 		path += "?var-" + label + "={{ $labels." + label + " }}"
 	}
-	return fmt.Sprintf("          runbook_url: '%s%s.md#%s'\n          dashboard: '%s'", runbooks, alert, strings.ToLower(alert), path)
+	return fmt.Sprintf("          runbook_url: '%s%s.md#%s'\n          dashboard: '%s'", runbooks, alert,
+		strings.ToLower(alert), path)
 }

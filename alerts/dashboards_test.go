@@ -45,7 +45,8 @@ func TestEveryExpressionParses(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
-	if said, err := checkRules(t, append(rules, map[string]string{"record": "panel:broken", "expr": "max by (rail) (a"})); err == nil {
+	if said, err := checkRules(t, append(rules,
+		map[string]string{"record": "panel:broken", "expr": "max by (rail) (a"})); err == nil {
 		t.Errorf("a broken expression was not noticed:\n%s", said)
 	}
 }
@@ -83,11 +84,13 @@ func TestParticipantSQL(t *testing.T) {
 	}
 	conn := cell.Conn(t, celltest.Readonly)
 	// The panels in which a participant without pause and dead letter has rows.
-	rows := map[string]int{"Waiting": 1, "Money in pending": 1, "The stream": 1, "Newest 50": 1, "Paused": 0, "Open dead letters": 0}
+	rows := map[string]int{"Waiting": 1, "Money in pending": 1, "The stream": 1, "Newest 50": 1, "Paused": 0,
+		"Open dead letters": 0}
 	asked := 0
 	for _, p := range b.dashboards["participant.json"].Panels {
 		for _, target := range p.Targets {
-			statement := strings.NewReplacer("${cell:raw}", cell.Schema, "${participant:sqlstring}", "'p''1'").Replace(target.SQL)
+			statement := strings.NewReplacer("${cell:raw}", cell.Schema, "${participant:sqlstring}",
+				"'p''1'").Replace(target.SQL)
 			found, err := conn.Query(t.Context(), statement)
 			if err != nil {
 				t.Fatalf("%s: %v", p.Title, err)

@@ -25,7 +25,8 @@ func programs(t *testing.T) promrun.Programs {
 
 func TestPromtoolChecksRules(t *testing.T) {
 	t.Parallel()
-	if said, err := programs(t).Promtool(t.Context(), "check", "rules", "--lint=all", "--lint-fatal", RulesFile); err != nil {
+	if said, err := programs(t).Promtool(t.Context(), "check", "rules", "--lint=all", "--lint-fatal",
+		RulesFile); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
 }

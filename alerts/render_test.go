@@ -50,7 +50,8 @@ func TestScale(t *testing.T) {
 		got, err := s.duration(c.text)
 		seconds, err2 := s.seconds(c.text)
 		if got != c.want || seconds != c.seconds || errors.Join(err, err2) != nil {
-			t.Errorf("%s at scale %d: %s, %s s, %v; want %s, %s s", c.text, c.scale, got, seconds, errors.Join(err, err2), c.want, c.seconds)
+			t.Errorf("%s at scale %d: %s, %s s, %v; want %s, %s s", c.text, c.scale, got, seconds, errors.Join(err, err2),
+				c.want, c.seconds)
 		}
 	}
 }

@@ -58,7 +58,8 @@ func newBench(ctx context.Context, o options) (*bench, error) {
 	if b.facts, err = lookAround(o.root); err != nil {
 		return nil, err
 	}
-	if b.plain, err = server.Start(ctx, server.Options{Root: o.root, Statements: o.evidence != "", Settings: o.postgres}); err != nil {
+	if b.plain, err = server.Start(ctx, server.Options{Root: o.root, Statements: o.evidence != "",
+		Settings: o.postgres}); err != nil {
 		return nil, err
 	}
 	if o.evidence != "" {

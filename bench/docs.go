@@ -85,7 +85,8 @@ func renderLatest(r results) string {
 	}
 	targetTable(&out, r)
 	names := slices.DeleteFunc(systemNames(), func(name string) bool { _, ok := r.Systems[name]; return !ok })
-	fmt.Fprintf(&out, "\n| what | unit | %s | railhead : river | railhead : floor | railhead : itself, plain |\n|---|---|%s---|---|---|\n",
+	fmt.Fprintf(&out, "\n| what | unit | %s | railhead : river | railhead : floor | railhead : itself, plain "+
+		"|\n|---|---|%s---|---|---|\n",
 		strings.Join(names, " | "), strings.Repeat("---|", len(names)))
 	for _, mode := range modesOf(r) {
 		fmt.Fprintf(&out, "| %s | %s |", mode, unitOf(r, mode))
@@ -114,7 +115,8 @@ func renderScale(r results) string {
 			whats = append(whats, what)
 		}
 	}
-	fmt.Fprintf(&out, "\n| what | unit | %s |\n|---|---|%s\n", strings.Join(sizes, " | "), strings.Repeat("---|", len(sizes)))
+	fmt.Fprintf(&out, "\n| what | unit | %s |\n|---|---|%s\n", strings.Join(sizes, " | "),
+		strings.Repeat("---|", len(sizes)))
 	for _, what := range whats {
 		fmt.Fprintf(&out, "| %s | %s |", what, unitOf(r, what+", "+sizes[0]))
 		for _, size := range sizes {
@@ -132,7 +134,8 @@ func renderScale(r results) string {
 
 // conditions say what the figures are of, and what is wrong with them.
 func conditions(out *strings.Builder, r results) {
-	fmt.Fprintf(out, "Measured %s in %s: %d round(s). %s. PostgreSQL %s; %s.\n\n", r.Measured.Format("2006-01-02 15:04 MST"), r.Took, r.Rounds,
+	fmt.Fprintf(out, "Measured %s in %s: %d round(s). %s. PostgreSQL %s; %s.\n\n",
+		r.Measured.Format("2006-01-02 15:04 MST"), r.Took, r.Rounds,
 		r.Machine, r.PostgreSQL, r.Settings)
 	if r.Quick {
 		out.WriteString("**A quick run: short, and too small to be quoted.**\n\n")

@@ -28,7 +28,8 @@ func TestPageShowsTheKeptFigures(t *testing.T) {
 
 func TestFiguresGoBetweenTheMarks(t *testing.T) {
 	root := t.TempDir()
-	page := []byte("above\n<!-- latest: begin -->\nold\n<!-- latest: end -->\nmiddle\n<!-- scale: begin -->\n<!-- scale: end -->\nbelow\n")
+	page := []byte("above\n<!-- latest: begin -->\nold\n<!-- latest: end -->\nmiddle\n<!-- scale: begin -->\n<!-- " +
+		"scale: end -->\nbelow\n")
 	got, err := withFigures(root, page)
 	if err != nil {
 		t.Fatal(err)
@@ -40,11 +41,13 @@ func TestFiguresGoBetweenTheMarks(t *testing.T) {
 	}
 
 	kept := results{
-		Rounds: 1, Systems: map[string]string{"railhead": "as it is", "river": "as it should be"}, NotRun: []string{"not run: floor: no wish"},
+		Rounds: 1, Systems: map[string]string{"railhead": "as it is", "river": "as it should be"},
+		NotRun: []string{"not run: floor: no wish"},
 		Figures: figures.Rows([]figures.Sample{
 			{System: "railhead", Mode: "drain", Unit: "payments/s", Value: 3000}, {System: "river", Mode: "drain", Unit: "payments/s", Value: 2000},
 		}, nil),
-		Targets: []judged{{figures.Target{System: "railhead", Mode: "drain", Against: figures.ToRiver, AtLeast: 1.75}, 1.5, figures.Missed}},
+		Targets: []judged{{figures.Target{System: "railhead", Mode: "drain", Against: figures.ToRiver, AtLeast: 1.75}, 1.5,
+			figures.Missed}},
 	}
 	raw, err := json.Marshal(kept)
 	if err != nil {
@@ -61,7 +64,8 @@ func TestFiguresGoBetweenTheMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| drain | payments/s | 3,000 | 2,000 | 1.50 | - | - |", "| drain | >= 1.75 x river | 1.50 | **MISSED** |", "- not run: floor: no wish\n",
+		"| drain | payments/s | 3,000 | 2,000 | 1.50 | - | - |", "| drain | >= 1.75 x river | 1.50 | **MISSED** |",
+		"- not run: floor: no wish\n",
 	} {
 		if !bytes.Contains(got, []byte(want)) {
 			t.Errorf("the page lacks %q:\n%s", want, got)

@@ -23,7 +23,8 @@ func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
 
 // enqueueHot sends every payment through the row that numbers one participant's.
 func enqueueHot(ctx context.Context, b *bench, system systems.System) error {
-	return b.enqueueOnce(ctx, system, systems.Options{Producers: producers, OneParticipant: true}, "enqueue hot", b.size.enqueue/4, nil)
+	return b.enqueueOnce(ctx, system, systems.Options{Producers: producers, OneParticipant: true}, "enqueue hot",
+		b.size.enqueue/4, nil)
 }
 
 // enqueueOnce measures one run; hold, if any, takes a snapshot for its time.
@@ -60,24 +61,25 @@ func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o system
 // enqueueBatches measures the fastest way in, on one connection.
 func (b *bench) enqueueBatches(ctx context.Context, system systems.System) error {
 	n := b.size.enqueue / 2
-	return b.in(ctx, b.plain, system, systems.Options{Producers: 1}, func(db server.Database, session systems.Session) error {
-		if err := errors.Join(session.Fill(ctx, 0, warm), db.Settle(ctx)); err != nil {
-			return err
-		}
-		var took time.Duration
-		used, err := b.metered(ctx, db, system, "enqueue batch", func() error {
-			begun := time.Now()
-			err := session.Fill(ctx, warm, n)
-			took = time.Since(begun)
-			return err
+	return b.in(ctx, b.plain, system, systems.Options{Producers: 1},
+		func(db server.Database, session systems.Session) error {
+			if err := errors.Join(session.Fill(ctx, 0, warm), db.Settle(ctx)); err != nil {
+				return err
+			}
+			var took time.Duration
+			used, err := b.metered(ctx, db, system, "enqueue batch", func() error {
+				begun := time.Now()
+				err := session.Fill(ctx, warm, n)
+				took = time.Since(begun)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			b.add(system, "enqueue batch", "payments/s", figures.Higher, float64(n)/took.Seconds())
+			b.cost(system, "enqueue batch", used, n)
+			return nil
 		})
-		if err != nil {
-			return err
-		}
-		b.add(system, "enqueue batch", "payments/s", figures.Higher, float64(n)/took.Seconds())
-		b.cost(system, "enqueue batch", used, n)
-		return nil
-	})
 }
 
 // batchSizes are the payments of a call; 1 is the call of a single one.
@@ -85,42 +87,43 @@ var batchSizes = []int{1, 2, 4, 8, 32, 1000}
 
 // enqueueBySize measures what a call costs the server by the number of its payments, on one connection.
 func enqueueBySize(ctx context.Context, b *bench, system systems.System) error {
-	return b.in(ctx, b.plain, system, systems.Options{Producers: 1}, func(db server.Database, session systems.Session) error {
-		done := warm
-		if err := errors.Join(session.Fill(ctx, 0, done), db.Settle(ctx)); err != nil {
-			return err
-		}
-		call := func(of int) error {
-			first := done
-			done += of
-			if of == 1 {
-				return session.Enqueue(ctx, first)
+	return b.in(ctx, b.plain, system, systems.Options{Producers: 1},
+		func(db server.Database, session systems.Session) error {
+			done := warm
+			if err := errors.Join(session.Fill(ctx, 0, done), db.Settle(ctx)); err != nil {
+				return err
 			}
-			return session.Fill(ctx, first, of)
-		}
-		for _, of := range batchSizes {
-			for range 10 { // the statements' plans are made
-				if err := call(of); err != nil {
-					return err
+			call := func(of int) error {
+				first := done
+				done += of
+				if of == 1 {
+					return session.Enqueue(ctx, first)
 				}
+				return session.Fill(ctx, first, of)
 			}
-			name := fmt.Sprintf("batch of %d", of)
-			calls := max(b.size.enqueue/8/of, 1)
-			used, err := b.metered(ctx, db, system, name, func() error {
-				for range calls {
+			for _, of := range batchSizes {
+				for range 10 { // the statements' plans are made
 					if err := call(of); err != nil {
 						return err
 					}
 				}
-				return nil
-			})
-			if err != nil {
-				return err
+				name := fmt.Sprintf("batch of %d", of)
+				calls := max(b.size.enqueue/8/of, 1)
+				used, err := b.metered(ctx, db, system, name, func() error {
+					for range calls {
+						if err := call(of); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				b.cost(system, name, used, calls*of)
 			}
-			b.cost(system, name, used, calls*of)
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
 // enqueueBySessions measures how enqueues grow with the sessions that make them, and fits the universal
@@ -162,23 +165,24 @@ func byPgbench(ctx context.Context, b *bench, system systems.System) error {
 		b.skipOnce("mode pgbench: no pgbench next to this PostgreSQL")
 		return nil
 	}
-	return b.in(ctx, b.plain, system, systems.Options{Producers: 2}, func(db server.Database, session systems.Session) error {
-		n := b.size.drain
-		if err := errors.Join(session.Fill(ctx, 0, n), db.Settle(ctx)); err != nil {
-			return err
-		}
-		rate, err := systems.PgbenchDrain(ctx, pgbench, db, n)
-		if err == nil {
-			err = check(ctx, session, n)
-		}
-		if err != nil {
-			return fmt.Errorf("drain: %w", err)
-		}
-		b.add(system, "pgbench drain", "payments/s", figures.Higher, rate)
-		if rate, err = systems.PgbenchEnqueue(ctx, pgbench, db, producers, b.size.enqueue); err != nil {
-			return fmt.Errorf("enqueue: %w", err)
-		}
-		b.add(system, "pgbench enqueue", "payments/s", figures.Higher, rate)
-		return nil
-	})
+	return b.in(ctx, b.plain, system, systems.Options{Producers: 2},
+		func(db server.Database, session systems.Session) error {
+			n := b.size.drain
+			if err := errors.Join(session.Fill(ctx, 0, n), db.Settle(ctx)); err != nil {
+				return err
+			}
+			rate, err := systems.PgbenchDrain(ctx, pgbench, db, n)
+			if err == nil {
+				err = check(ctx, session, n)
+			}
+			if err != nil {
+				return fmt.Errorf("drain: %w", err)
+			}
+			b.add(system, "pgbench drain", "payments/s", figures.Higher, rate)
+			if rate, err = systems.PgbenchEnqueue(ctx, pgbench, db, producers, b.size.enqueue); err != nil {
+				return fmt.Errorf("enqueue: %w", err)
+			}
+			b.add(system, "pgbench enqueue", "payments/s", figures.Higher, rate)
+			return nil
+		})
 }

@@ -36,11 +36,13 @@ func (b *bench) prepareEvidence(ctx context.Context) error {
 // watch collects where time goes during one measurement, if evidence was asked
 // for: a CPU profile of this process, the server's statements, and what its
 // sessions wait for. The returned function ends and writes it.
-func (b *bench) watch(ctx context.Context, db server.Database, system systems.System, name string) (func() error, error) {
+func (b *bench) watch(ctx context.Context, db server.Database, system systems.System,
+	name string) (func() error, error) {
 	if b.evidence == "" || db.Server() != b.plain {
 		return func() error { return nil }, nil
 	}
-	stem := filepath.Join(b.evidence, strings.ReplaceAll(fmt.Sprintf("%s-%s-%d", system.Name(), name, b.round+1), " ", "-"))
+	stem := filepath.Join(b.evidence, strings.ReplaceAll(fmt.Sprintf("%s-%s-%d", system.Name(), name, b.round+1), " ",
+		"-"))
 	err := b.plain.Postgres().Do(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SELECT pg_stat_statements_reset()")
 		return err

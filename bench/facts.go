@@ -27,7 +27,8 @@ type facts struct {
 }
 
 func (f facts) String() string {
-	return fmt.Sprintf("%d CPUs (%s), %d MiB, %s; clients and server share them. Data on %s, a flush takes %s us. %s, commit %s",
+	return fmt.Sprintf("%d CPUs (%s), %d MiB, %s; clients and server share them. Data on %s, a flush takes %s us. %s, "+
+		"commit %s",
 		f.CPUs, f.CPU, f.MemoryMiB, f.System, f.Disk, figures.Short(f.FlushUS), f.Go, f.Commit)
 }
 
@@ -94,7 +95,8 @@ func commit() string {
 }
 
 // The file systems that people have, by their magic numbers; see statfs(2).
-var fileSystems = map[int64]string{0xEF53: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x01021994: "tmpfs", 0x794c7630: "overlayfs"}
+var fileSystems = map[int64]string{0xEF53: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x01021994: "tmpfs",
+	0x794c7630: "overlayfs"}
 
 func fileSystem(dir string) (string, error) {
 	var stat syscall.Statfs_t

@@ -78,7 +78,8 @@ func parse(args []string) (options, error) {
 		o.against = text
 		return nil
 	})
-	flags.Float64Var(&o.most, "most", against.DefaultMost, "with -against: the greatest ratio of CPU and of WAL that is no failure")
+	flags.Float64Var(&o.most, "most", against.DefaultMost,
+		"with -against: the greatest ratio of CPU and of WAL that is no failure")
 	flags.IntVar(&o.rounds, "rounds", 0, fmt.Sprintf("rounds (3, with -against %d; 1 with -quick)", against.DefaultRounds))
 	flags.StringVar(&modeList, "modes", "", "modes to run, by commas: "+strings.Join(modeNames(), ","))
 	flags.StringVar(&systemList, "systems", "", "systems to run, by commas")
@@ -104,7 +105,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if o.against != "" && (o.scale || o.docs || modeList+systemList+archive+o.out+o.evidence != "") {
-		return o, errors.New("-against measures drain and enqueue of railhead, and keeps nothing: it takes -most, -rounds, -quick, -root and -pg")
+		return o, errors.New("-against measures drain and enqueue of railhead, and keeps nothing: it takes -most, " +
+			"-rounds, -quick, -root and -pg")
 	}
 	o.size = fullSize()
 	if o.quick {

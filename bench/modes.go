@@ -31,26 +31,33 @@ func only(names ...string) func(string) bool {
 
 func modes() []mode {
 	return []mode{
-		{"drain", "preloaded payments are worked; from the start of the workers to the last durable outcome", everybody, drain},
+		{"drain", "preloaded payments are worked; from the start of the workers to the last durable outcome", everybody,
+			drain},
 		{"e2e", "8 callers of the enqueue call, while the workers run; from the first enqueue to the last durable outcome. Railhead sends together what callers enqueue at once, the others make a transaction a call", everybody, endToEnd},
 		{"callers", "as e2e, with 32 and with 256 callers on 64 connections at most; \"gathered\" has River's InsertMany behind a gatherer like Railhead's", only("railhead", "river", "floor"), manyCallers},
-		{"singles", "as e2e, with a transaction a call for Railhead too (EnqueueTx)", only("railhead", "river", "floor"), singles},
+		{"singles", "as e2e, with a transaction a call for Railhead too (EnqueueTx)", only("railhead", "river", "floor"),
+			singles},
 		{"latency", "50 payments a second at random moments; from the start of the enqueue call to the start of the rail call", everybody, latency},
 		{"held", "latency, end to end and drain after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
 		{"http", "as e2e and callers, by 8, 64 and 256 callers in this process and over HTTP, with an API in a process of its own; own CPU is that of this process: the callers and the relayer", only("railhead"), overHTTP},
 		{"slow", "drain, end to end and latency with 1 ms more in every flush of the server", everybody, slow},
 		{"enqueue", "8 producers and no worker, free and with another session holding a snapshot; one producer with batches of 1,000", only("railhead", "river", "floor"), enqueueAlone},
-		{"batches", "one producer and no worker, by calls of 1, 2, 4, 8, 32 and 1,000 payments", only("railhead", "river"), enqueueBySize},
+		{"batches", "one producer and no worker, by calls of 1, 2, 4, 8, 32 and 1,000 payments", only("railhead", "river"),
+			enqueueBySize},
 		{"sessions", "1 to 256 sessions and no worker, each payment in a transaction of its own (EnqueueTx); lambda, sigma and kappa are the universal scalability law's", only("railhead", "floor"), enqueueBySessions},
-		{"cores", "drain and end to end by 64 callers on 1, 2, 4, ... of the machine's cores, where it has 8", only("railhead"), onCores},
+		{"cores", "drain and end to end by 64 callers on 1, 2, 4, ... of the machine's cores, where it has 8",
+			only("railhead"), onCores},
 		{"hot", "8 producers and no worker, every payment of one participant", only("railhead"), enqueueHot},
-		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"), lanes},
+		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"),
+			lanes},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
 		{"steady", "32 callers for ten minutes, as fast as they are answered; the most that the table of what waits had in either half: kB with its indexes, and dead rows", only("railhead"), steady},
-		{"replay", "what e2e has written is replayed by a copy of the server that does nothing else", only("railhead", "river", "floor"), replay},
+		{"replay", "what e2e has written is replayed by a copy of the server that does nothing else",
+			only("railhead", "river", "floor"), replay},
 		{"heard", "drain while no caller waits for an outcome, and while one does", only("railhead"), heard},
 		{"streams", "100 payments a second over HTTP, from an API in a process of its own, while no stream of events is open there, and while 1,000 are, which are told of each; memory is what its process holds more then", only("railhead"), streams},
-		{"pgbench", "the floor's statements by pgbench instead of pgx: a drain by 1 client, enqueues by 8", only("floor"), byPgbench},
+		{"pgbench", "the floor's statements by pgbench instead of pgx: a drain by 1 client, enqueues by 8", only("floor"),
+			byPgbench},
 	}
 }
 
@@ -77,7 +84,8 @@ func (b *bench) drainOn(ctx context.Context, on *server.Server, system systems.S
 }
 
 // drainOnce works what it fills in; before are the payments that were there.
-func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, before int) error {
+func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session,
+	name string, before int) error {
 	n := b.size.drain
 	if err := errors.Join(session.Fill(ctx, before, n), db.Settle(ctx)); err != nil {
 		return err
@@ -109,7 +117,8 @@ func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.
 }
 
 // metered runs f and says what the server used meanwhile.
-func (b *bench) metered(ctx context.Context, db server.Database, system systems.System, name string, f func() error) (server.Meter, error) {
+func (b *bench) metered(ctx context.Context, db server.Database, system systems.System, name string,
+	f func() error) (server.Meter, error) {
 	ended, err := b.watch(ctx, db, system, name)
 	if err != nil {
 		return server.Meter{}, err
@@ -136,7 +145,8 @@ func (b *bench) endToEndOn(ctx context.Context, on *server.Server, system system
 	return b.endToEndBy(ctx, on, system, systems.Options{Producers: producers}, producers, name, n)
 }
 
-func (b *bench) endToEndBy(ctx context.Context, on *server.Server, system systems.System, o systems.Options, callers int, name string, n int) error {
+func (b *bench) endToEndBy(ctx context.Context, on *server.Server, system systems.System, o systems.Options,
+	callers int, name string, n int) error {
 	return b.in(ctx, on, system, o, func(db server.Database, session systems.Session) error {
 		return b.endToEndOnce(ctx, system, db, session, callers, name, n)
 	})
@@ -180,7 +190,8 @@ func overHTTP(ctx context.Context, b *bench, system systems.System) error {
 			if turn != b.round%2 {
 				name, o.HTTP = fmt.Sprintf("http of %d", callers), callers
 			}
-			all = errors.Join(all, b.endToEndBy(ctx, b.plain, system, o, callers, name, b.size.endToEnd(system.Name(), b.size.e2e)))
+			all = errors.Join(all, b.endToEndBy(ctx, b.plain, system, o, callers, name,
+				b.size.endToEnd(system.Name(), b.size.e2e)))
 		}
 	}
 	return all
@@ -210,7 +221,8 @@ func slow(ctx context.Context, b *bench, system systems.System) error {
 		b.latencyOn(ctx, b.slow, system, "slow latency", b.size.latency/2))
 }
 
-func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, callers int, name string, n int) error {
+func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session,
+	callers int, name string, n int) error {
 	tally := systems.NewTally()
 	stop, err := session.Work(ctx, tally.Watch())
 	if err != nil {

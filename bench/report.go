@@ -121,8 +121,9 @@ func (b *bench) report(ctx context.Context) error {
 	}
 	r := results{
 		Measured: b.begun.UTC().Truncate(time.Second), Quick: b.quick, Rounds: b.options.rounds,
-		Took: time.Since(b.begun).Round(time.Second).String(), Machine: b.facts, PostgreSQL: b.plain.Version(), Settings: settings,
-		Systems: make(map[string]string), NotRun: b.skipped, Figures: figures.Rows(b.samples, self),
+		Took: time.Since(b.begun).Round(time.Second).String(), Machine: b.facts, PostgreSQL: b.plain.Version(),
+		Settings: settings,
+		Systems:  make(map[string]string), NotRun: b.skipped, Figures: figures.Rows(b.samples, self),
 	}
 	for _, each := range b.systems {
 		r.Systems[each.Name()] = each.Configured()

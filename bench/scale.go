@@ -19,7 +19,8 @@ import (
 // greater figure is better.
 var scaleModes = map[string]figures.Better{
 	"drain": figures.Higher, "enqueue": figures.Higher, "claim p50": figures.Lower, "claim p99": figures.Lower,
-	"reaper idle": figures.Lower, "reaper 500 dead": figures.Lower, "status": figures.Lower, "metrics": figures.Lower, "payment show": figures.Lower, "payment show recent": figures.Lower,
+	"reaper idle": figures.Lower, "reaper 500 dead": figures.Lower, "status": figures.Lower, "metrics": figures.Lower,
+	"payment show": figures.Lower, "payment show recent": figures.Lower,
 }
 
 // sized is a database with an archive. It is filled once and used in every
@@ -61,7 +62,8 @@ func (b *bench) scale(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.say("archive of %d rows is filled, in %s; its database has %d MB", rows, time.Since(begun).Round(time.Second), bytes/1_000_000)
+		b.say("archive of %d rows is filled, in %s; its database has %d MB", rows, time.Since(begun).Round(time.Second),
+			bytes/1_000_000)
 		all = append(all, sized{rows, db})
 	}
 	for b.round = range b.options.rounds {
@@ -102,7 +104,8 @@ func (b *bench) checkDisk() error {
 	}
 	b.say("needs about %d GB below %s, of which %d GB are free", need/1_000_000_000+1, root, free/1_000_000_000)
 	if free < need {
-		return fmt.Errorf("%s has %d GB free, and this needs %d GB: name another folder with -root, or smaller archives with -archive=0,1000000",
+		return fmt.Errorf("%s has %d GB free, and this needs %d GB: name another folder with -root, or smaller archives "+
+			"with -archive=0,1000000",
 			root, free/1_000_000_000, need/1_000_000_000+1)
 	}
 	return nil

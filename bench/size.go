@@ -30,7 +30,8 @@ const (
 func fullSize() size {
 	return size{
 		drain: 100_000, e2e: 20_000, slow: 10_000, enqueue: 80_000, latency: 21 * time.Second, churn: 100_000,
-		sessions: []int{1, 2, 4, 8, 16, 32, 64, 128, 256}, archives: []int{0, 1_000_000, 10_000_000}, scaled: 30_000, deaths: 5, flush: time.Millisecond,
+		sessions: []int{1, 2, 4, 8, 16, 32, 64, 128, 256}, archives: []int{0, 1_000_000, 10_000_000}, scaled: 30_000,
+		deaths: 5, flush: time.Millisecond,
 		steady: 10 * time.Minute, streams: 1000, cores: 8,
 	}
 }
@@ -38,7 +39,8 @@ func fullSize() size {
 func quickSize() size {
 	return size{
 		drain: 10_000, e2e: 3_000, slow: 1_000, enqueue: 10_000, latency: 3 * time.Second, churn: 20_000,
-		sessions: []int{1, 2, 4, 8, 16, 32, 64}, archives: []int{0, 200_000}, scaled: 10_000, deaths: 1, flush: time.Millisecond,
+		sessions: []int{1, 2, 4, 8, 16, 32, 64}, archives: []int{0, 200_000}, scaled: 10_000, deaths: 1,
+		flush:  time.Millisecond,
 		steady: 20 * time.Second, streams: 1000, cores: 2,
 	}
 }

@@ -24,37 +24,38 @@ func steady(ctx context.Context, b *bench, system systems.System) error {
 	if b.round > 0 {
 		return nil
 	}
-	return b.in(ctx, b.plain, system, systems.Options{Producers: steadyCallers}, func(db server.Database, session systems.Session) error {
-		tally := systems.NewTally()
-		stop, err := session.Work(ctx, tally.Watch())
-		if err != nil {
-			return err
-		}
-		if err := b.warmUp(ctx, db, session, tally); err != nil {
-			return errors.Join(err, stop())
-		}
-		looks, ended := b.lookAtPending(ctx, db)
-		begun := time.Now()
-		n, err := produceFor(ctx, session, steadyCallers, warm, b.size.steady)
-		waiting, lookErr := looks(), ended()
-		if err := errors.Join(err, lookErr, tally.AwaitIn(ctx, session, warm+n), stop()); err != nil {
-			return err
-		}
-		if err := check(ctx, session, warm+n); err != nil {
-			return err
-		}
-		b.add(system, "steady", "payments/s", figures.Higher, float64(n)/tally.LastDone().Sub(begun).Seconds())
-		for part, half := range [][]pendingLook{waiting[:len(waiting)/2], waiting[len(waiting)/2:]} {
-			var most pendingLook
-			for _, one := range half {
-				most = pendingLook{max(most.bytes, one.bytes), max(most.dead, one.dead)}
+	return b.in(ctx, b.plain, system, systems.Options{Producers: steadyCallers},
+		func(db server.Database, session systems.Session) error {
+			tally := systems.NewTally()
+			stop, err := session.Work(ctx, tally.Watch())
+			if err != nil {
+				return err
 			}
-			name := fmt.Sprintf("steady half %d", part+1)
-			b.add(system, name+" pending", "kB", figures.Lower, float64(most.bytes)/1000)
-			b.add(system, name+" dead rows", "rows", figures.Lower, float64(most.dead))
-		}
-		return nil
-	})
+			if err := b.warmUp(ctx, db, session, tally); err != nil {
+				return errors.Join(err, stop())
+			}
+			looks, ended := b.lookAtPending(ctx, db)
+			begun := time.Now()
+			n, err := produceFor(ctx, session, steadyCallers, warm, b.size.steady)
+			waiting, lookErr := looks(), ended()
+			if err := errors.Join(err, lookErr, tally.AwaitIn(ctx, session, warm+n), stop()); err != nil {
+				return err
+			}
+			if err := check(ctx, session, warm+n); err != nil {
+				return err
+			}
+			b.add(system, "steady", "payments/s", figures.Higher, float64(n)/tally.LastDone().Sub(begun).Seconds())
+			for part, half := range [][]pendingLook{waiting[:len(waiting)/2], waiting[len(waiting)/2:]} {
+				var most pendingLook
+				for _, one := range half {
+					most = pendingLook{max(most.bytes, one.bytes), max(most.dead, one.dead)}
+				}
+				name := fmt.Sprintf("steady half %d", part+1)
+				b.add(system, name+" pending", "kB", figures.Lower, float64(most.bytes)/1000)
+				b.add(system, name+" dead rows", "rows", figures.Lower, float64(most.dead))
+			}
+			return nil
+		})
 }
 
 // pendingLook is the table of what waits at a moment.
@@ -67,7 +68,8 @@ type pendingLook struct {
 const looksInSteady = 120
 
 // lookAtPending looks every now and then, until it is ended; looks gives what was seen.
-func (b *bench) lookAtPending(ctx context.Context, db server.Database) (looks func() []pendingLook, ended func() error) {
+func (b *bench) lookAtPending(ctx context.Context,
+	db server.Database) (looks func() []pendingLook, ended func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var seen []pendingLook
 	done := make(chan error, 1)

@@ -25,7 +25,8 @@ func (b *bench) print(out io.Writer, r results) error {
 	for _, line := range r.Failed {
 		fmt.Fprintln(out, "FAILED:", line)
 	}
-	fmt.Fprintf(out, "\nMedian [least - most] of %d round(s), in %s. Ratios are medians of the rounds' own.\n\n", r.Rounds, r.Took)
+	fmt.Fprintf(out, "\nMedian [least - most] of %d round(s), in %s. Ratios are medians of the rounds' own.\n\n",
+		r.Rounds, r.Took)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "what\tsystem\tmedian\t[least - most]\tunit\tx river\tx floor\tx self\t")
 	last := ""
@@ -36,7 +37,8 @@ func (b *bench) print(out io.Writer, r results) error {
 		}
 		last = row.Mode
 		fmt.Fprintf(table, "%s\t%s\t%s\t[%s - %s]\t%s\t%s\t%s\t%s\t\n", what, row.System, figures.Short(row.Median),
-			figures.Short(row.Min), figures.Short(row.Max), row.Unit, times(row.RatioRiver), times(row.RatioFloor), times(row.RatioSelf))
+			figures.Short(row.Min), figures.Short(row.Max), row.Unit, times(row.RatioRiver), times(row.RatioFloor),
+			times(row.RatioSelf))
 	}
 	if err := table.Flush(); err != nil {
 		return err

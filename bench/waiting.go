@@ -20,9 +20,10 @@ func heard(ctx context.Context, b *bench, system systems.System) error {
 	}
 	for _, one := range waits {
 		name := map[bool]string{false: "none waits", true: "one waits"}[one]
-		err := b.in(ctx, b.plain, system, systems.Options{Producers: 2, Heard: one}, func(db server.Database, session systems.Session) error {
-			return b.drainOnce(ctx, system, db, session, name, 0)
-		})
+		err := b.in(ctx, b.plain, system, systems.Options{Producers: 2, Heard: one},
+			func(db server.Database, session systems.Session) error {
+				return b.drainOnce(ctx, system, db, session, name, 0)
+			})
 		if err != nil {
 			return err
 		}
@@ -39,9 +40,10 @@ func streams(ctx context.Context, b *bench, system systems.System) error {
 		slices.Reverse(listens)
 	}
 	for _, open := range listens {
-		err := b.in(ctx, b.plain, system, systems.Options{Producers: producers, HTTP: 1}, func(db server.Database, session systems.Session) error {
-			return b.toldTo(ctx, system, db, session, open)
-		})
+		err := b.in(ctx, b.plain, system, systems.Options{Producers: producers, HTTP: 1},
+			func(db server.Database, session systems.Session) error {
+				return b.toldTo(ctx, system, db, session, open)
+			})
 		if err != nil {
 			return err
 		}
@@ -50,7 +52,8 @@ func streams(ctx context.Context, b *bench, system systems.System) error {
 }
 
 // toldTo makes payments at a steady rate while so many streams are open.
-func (b *bench) toldTo(ctx context.Context, system systems.System, db server.Database, session systems.Session, open int) (err error) {
+func (b *bench) toldTo(ctx context.Context, system systems.System, db server.Database, session systems.Session,
+	open int) (err error) {
 	listening, ok := session.(systems.Listened)
 	if !ok {
 		return fmt.Errorf("%s has no streams of events", system.Name())

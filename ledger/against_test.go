@@ -346,7 +346,8 @@ func TestEverySendRefused(t *testing.T) {
 		same(t, "the only one "+kind, d.late(evidence(never, only, kind, "")), payment.VerdictConflict)
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), only.OutboxID)
 		d.must(err)
-		same(t, kind, line.Contradiction(), "no send of the payment was executed, by the answers to them, and an operator recorded it as DISPATCHED")
+		same(t, kind, line.Contradiction(), "no send of the payment was executed, by the answers to them, and an operator "+
+			"recorded it as DISPATCHED")
 
 		first, second := thenClaimed(d)
 		d.record(lost(sameKey, second))
@@ -440,8 +441,10 @@ func TestAgainstTheRail(t *testing.T) {
 	o := d.operator()
 	against := func(what string, id payment.ID) {
 		t.Helper()
-		said := d.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'RESOLVED'`, [16]byte(id))
-		row := d.text(`SELECT detail ->> 'against_row' FROM railhead.payment_operator_log WHERE outbox_id = $1 AND act = 'RESOLVE'`, [16]byte(id))
+		said := d.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+			AND error_code = 'RESOLVED'`, [16]byte(id))
+		row := d.text(`SELECT detail ->> 'against_row' FROM railhead.payment_operator_log WHERE outbox_id = $1
+			AND act = 'RESOLVE'`, [16]byte(id))
 		if !strings.HasPrefix(said, "against the rail's word (row "+row+"): ") {
 			t.Errorf("%s: the row says %q, the log row %q", what, said, row)
 		}
@@ -479,7 +482,8 @@ func TestClosedLetterIsKept(t *testing.T) {
 	d.must(err)
 	d.record(lost(sameKey, d.claimOne(id)))
 	same(t, "executed", d.late(callback(id, payment.ResultExecuted, "ref-1")), payment.VerdictSettled)
-	same(t, d.rows(id), d.text(`SELECT concat_ws(' | ', status, note, actor) FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id)),
+	same(t, d.rows(id), d.text(`SELECT concat_ws(' | ', status, note, actor) FROM railhead.payment_dead_letters
+		WHERE outbox_id = $1`, [16]byte(id)),
 		"manual_replay | "+why+" | railhead_operator_login")
 	same(t, "executed again, otherwise", d.late(callback(id, payment.ResultExecuted, "ref-2")), payment.VerdictConflict)
 	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)

@@ -111,7 +111,8 @@ func TestBlockerOfAnotherLogin(t *testing.T) {
 	tx, err := holder.Begin(t.Context())
 	d.must(err)
 	defer tx.Rollback(t.Context())
-	_, err = tx.Exec(t.Context(), endedByTheServer+`; SET LOCAL application_name = 'forgotten'; SELECT railhead.resume_rail('bank', 'left open')`)
+	_, err = tx.Exec(t.Context(), endedByTheServer+`; SET LOCAL application_name = 'forgotten';
+		SELECT railhead.resume_rail('bank', 'left open')`)
 	d.must(err)
 	between := d.Conn(t, celltest.Operator)
 	waited := make(chan error, 1)
@@ -119,7 +120,8 @@ func TestBlockerOfAnotherLogin(t *testing.T) {
 		_, err := between.Exec(t.Context(), `SELECT railhead.resume_rail('bank', 'waits as well')`)
 		waited <- err
 	}()
-	for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'`, between.PgConn().PID()) == 0 {
+	for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE pid = $1
+		AND wait_event_type = 'Lock'`, between.PgConn().PID()) == 0 {
 		time.Sleep(5 * time.Millisecond)
 	}
 	_, err = d.operatorWhoLooks().PauseRail(t.Context(), "bank", why, time.Time{})
@@ -148,7 +150,8 @@ func TestOperatorFunctionsBoundTheirWaits(t *testing.T) {
 			continue
 		}
 		n++
-		settings := d.text(`SELECT coalesce(p.proconfig::text, '') FROM pg_proc p WHERE p.oid = ('railhead.' || $1)::regprocedure`, grant.Object.Name)
+		settings := d.text(`SELECT coalesce(p.proconfig::text, '') FROM pg_proc p
+			WHERE p.oid = ('railhead.' || $1)::regprocedure`, grant.Object.Name)
 		if !strings.Contains(settings, "lock_timeout=5s") {
 			t.Errorf("%s waits for a lock without end: %s", grant.Object.Name, settings)
 		}

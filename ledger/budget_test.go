@@ -132,7 +132,8 @@ func TestSetTimeBudget(t *testing.T) {
 	d.must(err)
 	same(t, "a change", fmt.Sprint(version, changed), "2 true")
 	same(t, "log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, reason, detail -> 'changes' ->> 'claim_timeout', detail -> 'from' ->> 'claim_timeout'), '; ')
-		FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), celltest.Operator+" SET_TIME_BUDGET version 2 one rack 60000 120000")
+		FROM railhead.payment_operator_log
+		WHERE act <> 'APPLY_PROFILE'`), celltest.Operator+" SET_TIME_BUDGET version 2 one rack 60000 120000")
 	budget, err = operator.TimeBudget(t.Context())
 	d.must(err)
 	want := outbox.DefaultTimeBudget()
@@ -170,7 +171,8 @@ func TestSetAndApplyAtOnce(t *testing.T) {
 			_, err := second.Exec(t.Context(), order[1])
 			done <- err
 		}()
-		for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = $1`, second.PgConn().PID()) == 0 {
+		for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+			AND pid = $1`, second.PgConn().PID()) == 0 {
 			time.Sleep(10 * time.Millisecond)
 		}
 		d.must(tx.Commit(t.Context()))
@@ -192,7 +194,8 @@ func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 		pulse, err := d.exec.Heartbeat(t.Context(),
 			outbox.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: budget})
 		d.must(err)
-		same(t, "the row", d.text(`SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms, budget_version) FROM railhead.outbox_heartbeats`), want)
+		same(t, "the row", d.text(`SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms, budget_version)
+			FROM railhead.outbox_heartbeats`), want)
 		return pulse.Budget
 	}
 	first := beat(outbox.TimeBudget{}, "120000 5000 15000 1")
@@ -245,7 +248,8 @@ func TestStaleByTheLongerBudget(t *testing.T) {
 		claim := d.claimOne(d.enqueue())
 		if c.row != "" {
 			d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, claim_timeout_ms, start_within_ms, stale_after_ms, status, last_tick_at)
-				SELECT worker_id, 'relayer', 'h', 'v', ` + c.row + fmt.Sprintf(`, clock_timestamp() - interval '%d ms' FROM railhead.payment_outbox_claims`, c.silent.Milliseconds()))
+				SELECT worker_id, 'relayer', 'h', 'v', ` + c.row + fmt.Sprintf(`, clock_timestamp() - interval '%d ms'
+				FROM railhead.payment_outbox_claims`, c.silent.Milliseconds()))
 		}
 		d.do(fmt.Sprintf(`UPDATE railhead.payment_outbox_claims SET claimed_at = clock_timestamp() - interval '%d ms'`, c.age.Milliseconds()))
 		query := outbox.StaleQuery{Budget: short, Calls: map[string]time.Duration{"bank": 30 * time.Second}, Limit: 10}

@@ -54,7 +54,8 @@ func TestCallbacksReachNoTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	beat.Name, beat.Looked = "relayer-1", server.StartedAt
-	if _, err := callbacks.Heartbeat(t.Context(), beat); err == nil || d.Int(`SELECT beats FROM railhead.outbox_heartbeats WHERE name = 'relayer-1'`) != 1 {
+	if _, err := callbacks.Heartbeat(t.Context(), beat); err == nil || d.Int(`SELECT beats FROM railhead.outbox_heartbeats
+		WHERE name = 'relayer-1'`) != 1 {
 		t.Errorf("a beat under a relayer's name: %v, want it refused", err)
 	}
 
@@ -69,7 +70,8 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if _, err := callbacks.ByRailKey(t.Context(), payment.NewID()); !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("a key that is not known: %v", err)
 	}
-	d.Exec(`UPDATE railhead.payment_outbox_pending SET headers = '{"traceparent": "p", "baggage": "b"}' WHERE outbox_id = $1`, [16]byte(id))
+	d.Exec(`UPDATE railhead.payment_outbox_pending SET headers = '{"traceparent": "p", "baggage": "b"}'
+		WHERE outbox_id = $1`, [16]byte(id))
 	if headers, err := callbacks.Headers(t.Context(), id); err != nil || string(headers) != `{"traceparent": "p"}` {
 		t.Errorf("headers: %s, %v; want the trace alone", headers, err)
 	}
@@ -101,7 +103,8 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if verdict, err := callbacks.RecordLate(t.Context(), report); err != nil || verdict != payment.VerdictIn {
 		t.Errorf("recorded: %s, %v", verdict, err)
 	}
-	if n := d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND worker_id = 'callbacks-1' AND latency_ms IS NOT NULL`, [16]byte(other)); n != 0 {
+	if n := d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+		AND worker_id = 'callbacks-1' AND latency_ms IS NOT NULL`, [16]byte(other)); n != 0 {
 		t.Error("a report has the latency of a send")
 	}
 	report.AttemptID, report.Decision = payment.NewID(),

@@ -36,7 +36,8 @@ func testCards() map[string][]string {
 func cardUnder(t *testing.T, conn *pgx.Conn, payloads []string) []*string {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `
-		SELECT railhead.card_number_under(p.payload) FROM unnest($1::jsonb[]) WITH ORDINALITY AS p(payload, n) ORDER BY p.n`, payloads)
+		SELECT railhead.card_number_under(p.payload) FROM unnest($1::jsonb[]) WITH ORDINALITY AS p(payload, n)
+		ORDER BY p.n`, payloads)
 	if err != nil {
 		t.Fatal(err)
 	}

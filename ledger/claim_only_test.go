@@ -45,7 +45,8 @@ func TestDueIDs(t *testing.T) {
 		normal = append(normal, d.enqueue())
 	}
 	expired := d.enqueue(`priority => 0`)
-	d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = clock_timestamp() WHERE outbox_id = $1`, [16]byte(expired))
+	d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = clock_timestamp()
+		WHERE outbox_id = $1`, [16]byte(expired))
 	d.do(`INSERT INTO railhead.payment_paused_participants VALUES ('away', 'x', now(), 'x')`)
 	mustExec(t, d.ingest, `SELECT railhead.enqueue_payment_outbox('i', 'away', 'k', 'bank', '{"amount": "1.00", "currency": "EUR"}', priority => 0)`)
 	later := d.enqueue(`priority => 0`, `not_before => now() + interval '1 hour'`)

@@ -19,13 +19,15 @@ func (d *desk) gate() (arrived, open func()) {
 			RETURN false;
 		END $$`)
 	d.do(`ALTER TABLE railhead.payment_paused_participants RENAME TO moved_away`)
-	d.do(`CREATE VIEW railhead.payment_paused_participants AS SELECT ''::text AS participant_id WHERE railhead.wait_gate()`)
+	d.do(`CREATE VIEW railhead.payment_paused_participants AS SELECT ''::text AS participant_id
+		WHERE railhead.wait_gate()`)
 	d.do(`GRANT SELECT ON railhead.payment_paused_participants TO railhead_executor`)
 	d.do(`GRANT EXECUTE ON FUNCTION railhead.wait_gate() TO railhead_executor`)
 	arrived = func() {
 		d.t.Helper()
 		d.eventually("a claim at the gate", func() bool {
-			return d.text(`SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`) != "0"
+			return d.text(`SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'PgSleep'
+				AND datname = current_database()`) != "0"
 		})
 	}
 	return arrived, func() { d.do(`INSERT INTO railhead.gate VALUES (true)`) }

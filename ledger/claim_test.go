@@ -21,7 +21,8 @@ func TestClaim(t *testing.T) {
 	claim := d.claimOne(id)
 	same(t, "rows", d.rows(id), "DISPATCHING")
 	same(t, "pending", d.waiting(id), "")
-	same(t, "in flight", d.text(`SELECT format('%s %s %s %s', claim_id, worker_id, outbox_ids, attempt_nos) FROM railhead.payment_outbox_claims`),
+	same(t, "in flight", d.text(`SELECT format('%s %s %s %s', claim_id, worker_id, outbox_ids, attempt_nos)
+		FROM railhead.payment_outbox_claims`),
 		fmt.Sprintf("%s worker {%s} {1}", claim.ClaimID, id))
 	same(t, "claim row", d.text(`
 		SELECT format('%s %s %s %s %s %s %s %s %s', payload, headers, priority, expires_at = '2100-01-01', enqueued_at IS NOT NULL,
@@ -153,7 +154,8 @@ func TestClaimsNoMoreThanFree(t *testing.T) {
 // TestNotClaimed goes through everything that keeps a row where it is.
 func TestNotClaimed(t *testing.T) {
 	t.Parallel()
-	pause := `UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x' WHERE rail_type = `
+	pause := `UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x'
+		WHERE rail_type = `
 	for what, keep := range map[string]struct{ plant, undo string }{
 		"paused rail":        {pause + `'bank'`, `UPDATE railhead.payment_rails SET paused = false`},
 		"paused everything":  {pause + `'*'`, `UPDATE railhead.payment_rails SET paused = false`},
@@ -187,7 +189,8 @@ func TestOnePausedRailOfTwo(t *testing.T) {
 	d.ApplyProfile("other", celltest.BankProfile)
 	d.enqueue()
 	there := d.enqueueOn("other")
-	d.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x' WHERE rail_type = 'bank'`)
+	d.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x'
+		WHERE rail_type = 'bank'`)
 	if got := d.claim(lane("bank", 1, 0), lane("other", 1, 0)); len(got) != 1 || got[there].OutboxID != there {
 		t.Errorf("claimed %v", got)
 	}

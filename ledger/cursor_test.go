@@ -91,7 +91,8 @@ func TestRowsBeforeTheWatermarkAreClaimed(t *testing.T) {
 			return payment.ID(id)
 		},
 		"a participant that was paused": func(d *desk) payment.ID {
-			d.do(`INSERT INTO railhead.payment_paused_participants (participant_id, paused_by, pause_reason) VALUES ('participant', 'p', 'r')`)
+			d.do(`INSERT INTO railhead.payment_paused_participants (participant_id, paused_by, pause_reason)
+				VALUES ('participant', 'p', 'r')`)
 			id := d.enqueue()
 			for begun := time.Now(); time.Since(begun) < time.Second; {
 				d.drained()

@@ -199,7 +199,8 @@ func (d *desk) waiting(id payment.ID) string {
 // letter tells the dead letter: "FAILED pending", or nothing.
 func (d *desk) letter(id payment.ID) string {
 	d.t.Helper()
-	return d.text(`SELECT coalesce((SELECT reason || ' ' || status FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(id))
+	return d.text(`SELECT coalesce((SELECT reason || ' ' || status FROM railhead.payment_dead_letters
+		WHERE outbox_id = $1), '')`, [16]byte(id))
 }
 
 // same reports a difference.

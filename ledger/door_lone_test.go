@@ -32,10 +32,12 @@ func TestLoneCallAnswersAlike(t *testing.T) {
 		}
 		var stored string
 		err = tx.QueryRow(t.Context(), `
-			SELECT concat_ws('|', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*) FROM railhead.payment_outbox_keys),
+			SELECT concat_ws('|', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*)
+			FROM railhead.payment_outbox_keys),
 			  (SELECT string_agg(concat_ws('/', c.participant_id, c.idempotency_key, c.token_id, c.on_behalf_of, k.instruction_id, k.idempotency_key), ' ' ORDER BY k.participant_id, k.sequence_id)
 			   FROM railhead.payment_api_calls c JOIN railhead.payment_outbox_keys k USING (outbox_id)),
-			  (SELECT string_agg(s.participant_id || s.next_sequence_id, ' ' ORDER BY s.participant_id) FROM railhead.participant_outbox_sequences s))`).Scan(&stored)
+			  (SELECT string_agg(s.participant_id || s.next_sequence_id, ' ' ORDER BY s.participant_id)
+			  FROM railhead.participant_outbox_sequences s))`).Scan(&stored)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +108,8 @@ func TestLoneCallsAtOnce(t *testing.T) {
 		done <- err
 	}()
 	d.eventually("the second waits for the first", func() bool {
-		return d.Int(`SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'`, int(second.PgConn().PID())) == 1
+		return d.Int(`SELECT count(*) FROM pg_stat_activity WHERE pid = $1
+			AND wait_event_type = 'Lock'`, int(second.PgConn().PID())) == 1
 	})
 	d.must(first.Commit(t.Context()))
 	same(t, "the second", ledger.SQLState(<-done), "40001")

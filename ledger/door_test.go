@@ -148,7 +148,8 @@ func TestDoor(t *testing.T) {
 	if len(rows) != 1 || rows[0].State != "CANCELLED" || rows[0].AttemptNo != 1 {
 		t.Errorf("attempts %+v", rows)
 	}
-	if got := d.text(`SELECT reason FROM railhead.payment_operator_log WHERE act = 'CANCEL'`); !strings.HasPrefix(got, "token ") || !strings.HasSuffix(got, " (a test): the order was withdrawn") {
+	if got := d.text(`SELECT reason FROM railhead.payment_operator_log
+		WHERE act = 'CANCEL'`); !strings.HasPrefix(got, "token ") || !strings.HasSuffix(got, " (a test): the order was withdrawn") {
 		t.Errorf("the log says %q", got)
 	}
 }
@@ -182,7 +183,8 @@ func TestDoorOfTwoParticipants(t *testing.T) {
 	}
 	_, err = d.door.Enqueue(t.Context(), one, outbox.Entrusted{Instruction: d.instruction("p2", "4712", "2")})
 	refusedBy(t, "enqueue for another", err, outbox.StateForbidden)
-	same(t, "instructions of p2", d.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE participant_id = 'p2'`), 1)
+	same(t, "instructions of p2", d.Int(`SELECT count(*) FROM railhead.payment_outbox_keys
+		WHERE participant_id = 'p2'`), 1)
 
 	// One call carries both, and each gets its own.
 	answers, err := d.door.EnqueueBatch(t.Context(), one, []outbox.Entrusted{
@@ -235,7 +237,8 @@ func TestDoorIsClosed(t *testing.T) {
 	expired := d.token(nil, "p1")
 	d.do(`ALTER TABLE railhead.payment_api_tokens DISABLE TRIGGER USER`)
 	outer := sha256.Sum256(expired.Token[:])
-	d.do(`UPDATE railhead.payment_api_tokens SET expires_at = clock_timestamp() - interval '1 second' WHERE token_digest = $1`, outer[:])
+	d.do(`UPDATE railhead.payment_api_tokens SET expires_at = clock_timestamp() - interval '1 second'
+		WHERE token_digest = $1`, outer[:])
 	d.do(`ALTER TABLE railhead.payment_api_tokens ENABLE ALWAYS TRIGGER payment_api_tokens_kept`)
 	revoked := d.token(nil, "p1")
 	outer = sha256.Sum256(revoked.Token[:])
@@ -298,7 +301,8 @@ func TestDoorIsClosed(t *testing.T) {
 		[]int64{0, 2, 9}); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "noted", d.text(`SELECT string_agg(uses || '/' || refused, ' ' ORDER BY uses) FROM railhead.payment_api_uses`), "0/2 3/0")
+	same(t, "noted", d.text(`SELECT string_agg(uses || '/' || refused, ' ' ORDER BY uses)
+		FROM railhead.payment_api_uses`), "0/2 3/0")
 }
 
 // TestDoorKeyIsOfOneInstruction: over HTTP a participant's key stands for one instruction_id.
@@ -403,7 +407,8 @@ func TestLocksOfAnEnqueueByToken(t *testing.T) {
 		}
 		pid := int(conn.PgConn().PID())
 		locks := d.Int(`SELECT count(*) FROM pg_locks WHERE pid = $1 AND locktype = 'relation'`, pid)
-		list := d.text(`SELECT string_agg(relation::regclass::text || ' ' || mode, ', ' ORDER BY 1) FROM pg_locks WHERE pid = $1 AND locktype = 'relation'`, pid)
+		list := d.text(`SELECT string_agg(relation::regclass::text || ' ' || mode, ', ' ORDER BY 1) FROM pg_locks
+			WHERE pid = $1 AND locktype = 'relation'`, pid)
 		if locks == 0 || locks > most {
 			t.Errorf("%s: %d relation locks, want at most %d: %s", what, locks, most, list)
 		}
@@ -455,7 +460,8 @@ func TestTokensAreKept(t *testing.T) {
 		d.must(err)
 		same(t, fmt.Sprintf("revocation %d", n+1), was, want)
 	}
-	d.do(`DO $$ BEGIN UPDATE railhead.payment_api_tokens SET revoked_at = NULL; EXCEPTION WHEN raise_exception THEN NULL; END $$`)
+	d.do(`DO $$ BEGIN UPDATE railhead.payment_api_tokens SET revoked_at = NULL; EXCEPTION WHEN raise_exception
+		THEN NULL; END $$`)
 	_, err = d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: d.instruction("p1", "i-2", "k-2")})
 	refusedBy(t, "after the revocation", err, outbox.StateToken)
 	if _, err := op.RevokeToken(t.Context(), "no such token", "a test"); !errors.Is(err, outbox.ErrNotFound) {
@@ -487,7 +493,8 @@ func TestBatchOfWhichAPartIsStored(t *testing.T) {
 	d := newDoorDesk(t)
 	who := d.token(nil, "p1", "p2")
 	d.do(`CREATE FUNCTION railhead.no_room() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN IF NEW.participant_id = 'p2' THEN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space is left'; END IF; RETURN NEW; END $$`)
+		BEGIN IF NEW.participant_id = 'p2'
+		THEN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space is left'; END IF; RETURN NEW; END $$`)
 	d.do(`CREATE TRIGGER no_room BEFORE INSERT ON railhead.payment_outbox_keys FOR EACH ROW EXECUTE FUNCTION railhead.no_room()`)
 	unreadable := d.instruction("p1", "i-2", "k-2")
 	unreadable.Payload = []byte(`{"amount": "10.50", "currency": "EUR", "text": "\ud800"}`)

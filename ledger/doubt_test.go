@@ -112,9 +112,11 @@ func TestReplayKnowsForgottenSends(t *testing.T) {
 		},
 		"before a suspension": func(d *desk, id payment.ID) payment.Claim {
 			d.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
-			d.do(`SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+			d.do(`SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s
+				WHERE s.accepted_at IS NULL))`)
 			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
-			d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '1 hour', opened_at = now() + interval '1 hour', accepted_at = now() + interval '1 hour'`)
+			d.do(`UPDATE railhead.payment_outbox_suspensions
+				SET known_until = now() - interval '1 hour', opened_at = now() + interval '1 hour', accepted_at = now() + interval '1 hour'`)
 			return d.claimOne(id)
 		},
 	} {

@@ -169,7 +169,8 @@ func TestSlowPathReadsWhatItWaitedFor(t *testing.T) {
 		recorded <- err
 	}()
 	d.eventually("the wait for the lock", func() bool {
-		return d.text(`SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == "1"
+		return d.text(`SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock'`) == "1"
 	})
 	mustExec(t, other, `COMMIT`)
 	if err := <-recorded; err != nil {

@@ -136,7 +136,8 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	_, err = operator.Redeliver(t.Context(), "shop", time.Now().Add(-time.Hour), "a proof")
 	c.must(err)
 	c.take(false)
-	c.isDue("everything of an hour", "again first dispatched 2, behind first accepted 1, new second failed 1, behind first dispatched 2")
+	c.isDue("everything of an hour", "again first dispatched 2, behind first accepted 1, new second failed 1, behind "+
+		"first dispatched 2")
 	_, err = operator.Redeliver(t.Context(), "nowhere", time.Time{}, "a proof")
 	same(t, "an endpoint that is not known", errors.Is(err, outbox.ErrNotFound), true)
 }
@@ -161,7 +162,8 @@ func TestEndpointIsOneWorkers(t *testing.T) {
 	again, err := c.events.Take(t.Context(), "shop", "worker-2", time.Minute, time.Time{})
 	c.must(err)
 	same(t, "why it is paused", again.PauseReason, "it answered 410 Gone")
-	same(t, "the act is logged", c.text(`SELECT act || ' ' || subject || ' ' || reason FROM railhead.payment_operator_log ORDER BY acted_at DESC LIMIT 1`), "PAUSE_ENDPOINT shop it answered 410 Gone")
+	same(t, "the act is logged", c.text(`SELECT act || ' ' || subject || ' ' || reason FROM railhead.payment_operator_log
+		ORDER BY acted_at DESC LIMIT 1`), "PAUSE_ENDPOINT shop it answered 410 Gone")
 	_, err = c.operator().Redeliver(t.Context(), "shop", time.Time{}, "they are back")
 	c.must(err)
 	again, err = c.events.Take(t.Context(), "shop", "worker-2", time.Minute, time.Time{})
@@ -296,7 +298,8 @@ func TestNoteOverAFailover(t *testing.T) {
 	due = c.isDue("then", "new second accepted 1")
 	c.do(`DELETE FROM railhead.payment_event_retries`)
 	c.do(`DELETE FROM railhead.payment_event_endpoints`)
-	c.do(`INSERT INTO railhead.payment_event_endpoints SELECT * FROM json_populate_record(NULL::railhead.payment_event_endpoints, $1::json)`, before)
+	c.do(`INSERT INTO railhead.payment_event_endpoints SELECT *
+		FROM json_populate_record(NULL::railhead.payment_event_endpoints, $1::json)`, before)
 	err := c.events.Note(t.Context(), c.lease, time.Minute,
 		outbox.DeliveryNote{Notes: due.Notes, Place: due.Place, Taken: true})
 	same(t, "it is refused", errors.Is(err, outbox.ErrNotHeld), true)

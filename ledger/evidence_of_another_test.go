@@ -38,5 +38,6 @@ func TestEvidenceOfAnother(t *testing.T) {
 	d.must(err)
 	d.claimOne(id)
 	d.late(callback(id, payment.ResultExecuted, "of its own"))
-	same(t, "note", d.text(`SELECT note FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id)), "the rail reported that it executed the payment")
+	same(t, "note", d.text(`SELECT note FROM railhead.payment_dead_letters
+		WHERE outbox_id = $1`, [16]byte(id)), "the rail reported that it executed the payment")
 }

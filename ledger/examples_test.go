@@ -147,7 +147,8 @@ func TestExamples(t *testing.T) {
 		d.must(err)
 		defer client.Close()
 		d.must(example(t.Context(), client))
-		same(t, "paid", d.Int(`SELECT count(*) FROM railhead.v_outbox_attempts WHERE state = 'DISPATCHED' AND instruction_id = 'INV-9'`), 1)
+		same(t, "paid", d.Int(`SELECT count(*) FROM railhead.v_outbox_attempts WHERE state = 'DISPATCHED'
+			AND instruction_id = 'INV-9'`), 1)
 	})
 	t.Run("js", func(t *testing.T) {
 		t.Parallel()
@@ -157,7 +158,8 @@ func TestExamples(t *testing.T) {
 		same(t, "printed", d.asCaller("node", d.script("example.js", block(t, "js"))), "DISPATCHED ACCEPTED b-1\n")
 		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "js"), "'10.50'", "'10,50'"), "INV-10", "INV-10-x")
 		if out := d.asCaller("node", d.script("refused.js",
-			strings.Split(refused, "let wake")[0]+"await client.end() }\nmain()")); out != "refused RH002 payload.amount FORM\n" {
+			strings.Split(refused, "let wake")[0]+"await client.end() }\nmain()")); out != "refused RH002 payload.amount "+
+			"FORM\n" {
 			t.Errorf("printed %q", out)
 		}
 	})

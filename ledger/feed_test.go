@@ -246,7 +246,8 @@ func TestSubscriptions(t *testing.T) {
 		}
 	}
 	// What is revoked, or expires, hears no more from the next look on.
-	d.do(`UPDATE railhead.payment_api_tokens SET revoked_at = clock_timestamp() WHERE participants = '{p1}' AND 'READ' = ANY (verbs)`)
+	d.do(`UPDATE railhead.payment_api_tokens SET revoked_at = clock_timestamp() WHERE participants = '{p1}'
+		AND 'READ' = ANY (verbs)`)
 	heard, err = d.door.Events(t.Context(), subscriptions[1:2], outbox.Place{}, time.Time{}, 100)
 	d.must(err)
 	if len(heard.Events) > 0 || !errors.Is(heard.Refused[0], outbox.ErrToken) {
@@ -267,7 +268,8 @@ func TestPlaces(t *testing.T) {
 		d.do(appended, [16]byte(d.order(who, "p1", fmt.Sprint("i", n))), 1, "DISPATCHED", "", false)
 	}
 	s.at = begin
-	s.hears("from the beginning", "i0 dispatched 1, i1 dispatched 1, i2 dispatched 1, i3 dispatched 1, i4 dispatched 1, i5 dispatched 1")
+	s.hears("from the beginning", "i0 dispatched 1, i1 dispatched 1, i2 dispatched 1, i3 dispatched 1, i4 dispatched "+
+		"1, i5 dispatched 1")
 	known, err := outbox.ParsePlace(s.at.String())
 	d.must(err)
 	same(t, "cursor", known, s.at)
@@ -293,7 +295,8 @@ func TestPlaces(t *testing.T) {
 	var number string
 	d.must(open.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&number))
 	d.do(appended, [16]byte(quick), 1, "RETRYABLE", "", false)
-	d.do(`UPDATE railhead.payment_outbox_attempts SET created_at = created_at - interval '3 minutes' WHERE outbox_id = $1`, [16]byte(quick))
+	d.do(`UPDATE railhead.payment_outbox_attempts SET created_at = created_at - interval '3 minutes'
+		WHERE outbox_id = $1`, [16]byte(quick))
 	from, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{}, time.Now().Add(-time.Second),
 		100)
 	d.must(err)
@@ -362,7 +365,8 @@ func TestFeedReadsWhatIsNew(t *testing.T) {
 		}
 		before := read()
 		var events int
-		d.must(tx.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE kind = 'EVENT') FROM railhead.api_events(ARRAY[$1::bytea], ARRAY[NULL::bytea], ARRAY[NULL::text], ARRAY[NULL::text],
+		d.must(tx.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE kind = 'EVENT')
+			FROM railhead.api_events(ARRAY[$1::bytea], ARRAY[NULL::bytea], ARRAY[NULL::text], ARRAY[NULL::text],
 			NULL, $2, $3::text::xid8, $4, $5, $6, 2000)`, who.Token[:], fmt.Sprint(place.System), fmt.Sprint(place.Xact), [16]byte(place.OutboxID), place.AttemptNo, [16]byte(place.AttemptID)).Scan(&events))
 		if n := read() - before; n > 60 || events != 1 {
 			t.Errorf("%d events, %d rows and index entries read", events, n)

@@ -263,7 +263,8 @@ func TestKeysKeptSince(t *testing.T) {
 		id := first.OutboxID
 		d.record(told(c.policy, first, payment.ResultUnknown, ""))
 		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, strings.Replace(keepsKeys, `{`, `{"retry": {"max_sends": 4}, `, 1))
-		d.do(`UPDATE railhead.payment_outbox_pending SET next_action = 'SEND', next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
+		d.do(`UPDATE railhead.payment_outbox_pending SET next_action = 'SEND', next_attempt_at = '2000-01-01'
+			WHERE outbox_id = $1`, [16]byte(id))
 		second := d.claim(d.inForce(lane("bank", 2, 1)))[id]
 		same(t, what+": the rules it was sent under", len(second.SentUnder), 1)
 		same(t, what+": sent again after five minutes", sameKey.WithDefaults().MaySend(second, 5*time.Minute), c.again)
@@ -332,7 +333,8 @@ func TestLateEvidenceOfManyClaims(t *testing.T) {
 	d.do(`INSERT INTO railhead.payment_outbox_attempts
 		SELECT (jsonb_populate_record(a, jsonb_build_object('attempt_id', gen_random_uuid(), 'attempt_no', n,
 			'answers_attempt_no', CASE WHEN a.attempt_no = 2 THEN n - 1 END))).*
-		FROM railhead.payment_outbox_attempts a, generate_series(3, 2880) n WHERE outbox_id = $1 AND attempt_no = 2 - n % 2`, [16]byte(id))
+		FROM railhead.payment_outbox_attempts a, generate_series(3, 2880) n WHERE outbox_id = $1
+		AND attempt_no = 2 - n % 2`, [16]byte(id))
 	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 2880 WHERE outbox_id = $1`, [16]byte(id))
 	out := d.claimOne(id)
 	forgot := forgotten(id)

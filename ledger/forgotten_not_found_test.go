@@ -44,7 +44,8 @@ func TestNotFoundOfAForgottenSend(t *testing.T) {
 			same(t, "letter", d.letter(claim.OutboxID), "OUTCOME_UNKNOWN pending")
 			said := map[bool]string{true: "true", false: "false"}[proven]
 			same(t, "it was not executed", d.text(`SELECT railhead.inquiry_said_not_executed($1, p.profile, s.first_at, s.last_at)::text
-				FROM railhead.payment_rail_profiles p, railhead.known_sends($1) s WHERE p.rail_type = 'bank' ORDER BY p.version DESC LIMIT 1`, [16]byte(claim.OutboxID)), said)
+				FROM railhead.payment_rail_profiles p, railhead.known_sends($1) s WHERE p.rail_type = 'bank'
+				ORDER BY p.version DESC LIMIT 1`, [16]byte(claim.OutboxID)), said)
 			_, err = d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
 			if proven {
 				d.must(err)
@@ -72,7 +73,8 @@ func TestNotFoundOfWhatNoSendIsKnownOf(t *testing.T) {
 	d.must(err)
 	d.record(told(asksInVain, d.claimOne(id), payment.ResultNotFound, ""))
 	same(t, "it was not executed", d.text(`SELECT railhead.inquiry_said_not_executed($1, p.profile, NULL, NULL)::text
-		FROM railhead.payment_rail_profiles p WHERE p.rail_type = 'bank' ORDER BY p.version DESC LIMIT 1`, [16]byte(id)), "false")
+		FROM railhead.payment_rail_profiles p WHERE p.rail_type = 'bank'
+		ORDER BY p.version DESC LIMIT 1`, [16]byte(id)), "false")
 	_, err = d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "the payment may have been made")
 }

@@ -148,7 +148,8 @@ func TestClosedGate(t *testing.T) {
 				wantReceipt(t, receipt, err, next[participant], false)
 				next[participant]++
 			}
-			same(t, "the log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, detail ->> 'scope', reason), '; ' ORDER BY act_id) FROM railhead.payment_operator_log WHERE act LIKE '%ENQUEUE'`),
+			same(t, "the log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, detail ->> 'scope', reason), '; '
+				ORDER BY act_id) FROM railhead.payment_operator_log WHERE act LIKE '%ENQUEUE'`),
 				fmt.Sprintf("%s CLOSE_ENQUEUE %s %s %s; %[1]s OPEN_ENQUEUE %[2]s %[3]s %[4]s", celltest.Operator, test.gate.Name,
 					test.gate.Scope, why))
 		})
@@ -228,7 +229,8 @@ func TestRefusedBatchStoresNothing(t *testing.T) {
 	d.must(err)
 	wantClosed(t, "new", results[0].Fault, "rail_type", "enqueue is closed for rail bank")
 	wantReceipt(t, results[2].Receipt, nil, 2, false)
-	same(t, "numbers", d.text(`SELECT string_agg(participant_id || ' ' || next_sequence_id, ', ' ORDER BY participant_id) FROM railhead.participant_outbox_sequences`), "p1 2, p2 3")
+	same(t, "numbers", d.text(`SELECT string_agg(participant_id || ' ' || next_sequence_id, ', ' ORDER BY participant_id)
+		FROM railhead.participant_outbox_sequences`), "p1 2, p2 3")
 	_, err = o.OpenEnqueue(t.Context(), theBank, why)
 	d.must(err)
 	receipt, err := ingest.Enqueue(t.Context(), of(10, "new", "bank"))
@@ -282,7 +284,8 @@ func TestGateOfNothing(t *testing.T) {
 			refusedWith(t, "one more", err, "RH005", "100 participants already")
 		}
 	}
-	same(t, "rows out of their page", d.Int(`SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'railhead.payment_outbox_rules'::regclass`), 0)
+	same(t, "rows out of their page", d.Int(`SELECT pg_relation_size(reltoastrelid) FROM pg_class
+		WHERE oid = 'railhead.payment_outbox_rules'::regclass`), 0)
 	receipt, err := ingest.Enqueue(t.Context(), of(10, "p2", "bank"))
 	wantReceipt(t, receipt, err, 2, false)
 }
@@ -344,7 +347,8 @@ func TestEndOfAGate(t *testing.T) {
 	wantReceipt(t, receipt, err, 2, false)
 	_, err = ingest.Enqueue(t.Context(), of(11, "p2", "bank"))
 	wantClosed(t, "one without an end", err, "participant_id", "enqueue is closed for participant p2")
-	same(t, "the log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, detail ->> 'scope', reason), '; ' ORDER BY subject) FROM railhead.payment_operator_log WHERE act = 'OPEN_ENQUEUE'`),
+	same(t, "the log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, detail ->> 'scope', reason), '; '
+		ORDER BY subject) FROM railhead.payment_operator_log WHERE act = 'OPEN_ENQUEUE'`),
 		strings.Join([]string{
 			celltest.Relayer + " OPEN_ENQUEUE * cell the end of the closing has come: " + why,
 			celltest.Relayer + " OPEN_ENQUEUE bank rail the end of the closing has come: " + why,
@@ -365,7 +369,8 @@ func TestGateDuringAnotherChange(t *testing.T) {
 		d.must(err)
 		done := make(chan error, 1)
 		go func() { done <- second() }()
-		for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+		for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock'`) == 0 {
 			time.Sleep(5 * time.Millisecond)
 		}
 		d.must(tx.Commit(t.Context()))
@@ -435,7 +440,8 @@ func TestGateDuringAnEnqueue(t *testing.T) {
 					receipt, err := repeat(in)
 					answered <- answer{receipt, err}
 				}()
-				for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+				for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+					AND wait_event_type = 'Lock'`) == 0 {
 					select {
 					case got := <-answered:
 						t.Fatalf("%s: answered during the open transaction with %+v, %v", what, got.receipt, got.err)

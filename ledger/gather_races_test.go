@@ -61,7 +61,8 @@ func pile(t *testing.T, ingest *ingest.Ingest, lone func(), others ...func()) {
 
 // rowsWaitedFor counts the calls that wait for a participant's row by a call of their own: one that skips the row waits
 // for a millisecond.
-const rowsWaitedFor = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+const rowsWaitedFor = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+	AND wait_event_type = 'Lock'
 	AND query_start < clock_timestamp() - interval '100 ms'`
 
 // TestWhoLeftIsNotSent: the instruction of a caller who left while another transaction held the participant is not
@@ -113,9 +114,11 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 	}
 	all.Wait()
 	time.Sleep(200 * time.Millisecond)
-	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE instruction_id = 'instruction-102'`); n != 0 {
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys
+		WHERE instruction_id = 'instruction-102'`); n != 0 {
 		var amount string
-		cell.QueryRow(`SELECT payload ->> 'amount' FROM railhead.v_outbox_pending WHERE instruction_id = 'instruction-102'`, nil, &amount)
+		cell.QueryRow(`SELECT payload ->> 'amount' FROM railhead.v_outbox_pending
+			WHERE instruction_id = 'instruction-102'`, nil, &amount)
 		t.Errorf("B went in after its caller left, with amount %s", amount)
 	}
 }
@@ -422,7 +425,8 @@ func TestBatchesOfTheSameKeys(t *testing.T) {
 	await(t, "a waits", func() bool { return waitsForRow(cell) })
 	go batch(b, "{a,z}", "{p4,p5}")
 	await(t, "b waits", func() bool {
-		return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 2
+		return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock'`) == 2
 	})
 	mustBe(t, t3.Rollback(t.Context()))
 	ea, eb := <-a, <-b
@@ -509,7 +513,8 @@ func TestGatheredStorm(t *testing.T) {
 					case <-stop:
 						return
 					case <-time.After(120 * time.Millisecond):
-						cell.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest of a test' AND random() < 0.3`)
+						cell.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+							AND application_name = 'ingest of a test' AND random() < 0.3`)
 					}
 				}
 			})
@@ -591,7 +596,8 @@ func TestArraysOfOtherShapes(t *testing.T) {
 		"null elements":  {`ARRAY[NULL,'g','h','i','j']::text[], ARRAY['p',NULL,'p','p','p'], ARRAY['k','k',NULL,'k','k'], ARRAY['bank','bank','bank',NULL,'bank'], ARRAY[` + good + `,` + good + `,` + good + `,` + good + `,NULL]`, `1:RH002/instruction_id 2:RH002/participant_id 3:RH002/idempotency_key 4:RH003/rail_type 5:RH002/payload`},
 		"null optionals": {`ARRAY['l'], ARRAY['p'], ARRAY['k'], ARRAY['bank'], ARRAY[` + good + `], ARRAY[NULL]::timestamptz[], ARRAY[NULL]::timestamptz[], ARRAY[NULL]::int[], ARRAY[NULL]::jsonb[]`, `1:RH002/headers`},
 	} {
-		rows, err := conn.Query(t.Context(), `SELECT format('%s:%s/%s', item, error_code, error_field) FROM railhead.enqueue_payment_outbox_arrays(`+test.args+`)`)
+		rows, err := conn.Query(t.Context(), `SELECT format('%s:%s/%s', item, error_code, error_field)
+			FROM railhead.enqueue_payment_outbox_arrays(`+test.args+`)`)
 		if err != nil {
 			t.Error(name, err)
 			continue
@@ -634,7 +640,8 @@ func TestBatchIsCreatedInItsOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bad := cell.Int(`SELECT count(*) FROM (SELECT created_at < lag(created_at) OVER w AS bad FROM railhead.payment_outbox_keys WINDOW w AS (PARTITION BY participant_id ORDER BY sequence_id)) x WHERE bad`)
+	bad := cell.Int(`SELECT count(*) FROM (SELECT created_at < lag(created_at) OVER w AS bad
+		FROM railhead.payment_outbox_keys WINDOW w AS (PARTITION BY participant_id ORDER BY sequence_id)) x WHERE bad`)
 	if bad != 0 {
 		t.Errorf("%d are earlier than the one before", bad)
 	}

@@ -207,14 +207,16 @@ func TestGatheredCallerLeaves(t *testing.T) {
 		t.Errorf("afterwards: %+v, %v", receipt, err)
 	}
 	wantStream(t, cell, int(receipt.SequenceID))
-	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE instruction_id IN ('instruction-11', 'instruction-12', 'instruction-13', 'instruction-20')`); n != 0 {
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys
+		WHERE instruction_id IN ('instruction-11', 'instruction-12', 'instruction-13', 'instruction-20')`); n != 0 {
 		t.Errorf("%d of whom was told that nothing was enqueued", n)
 	}
 }
 
 // waitsForRow reports whether one session of the cell's database waits for another.
 func waitsForRow(cell *celltest.Cell) bool {
-	return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+	return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+		AND wait_event_type = 'Lock'`) == 1
 }
 
 // await waits until something is so.

@@ -58,12 +58,15 @@ func TestGauges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE rail_type = 'slow' AND expires_at IS NULL")
-	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE outcome_unknown")
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE " +
+		"rail_type = 'slow' AND expires_at IS NULL")
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE " +
+		"outcome_unknown")
 	if g := gaugesAs(t, cell, celltest.Readonly); g.ExpiringSoon != 0 {
 		t.Errorf("%d expire soon, though they came a moment ago", g.ExpiringSoon)
 	}
-	cell.Exec("UPDATE railhead.payment_outbox_pending SET created_at = now() - interval '31 seconds' WHERE expires_at IS NOT NULL")
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET created_at = now() - interval '31 seconds' WHERE expires_at " +
+		"IS NOT NULL")
 	if _, err := executor.PauseRail(t.Context(), "slow", "it refuses us"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,8 @@ func TestGaugeOfASuspension(t *testing.T) {
 	suspended(false)
 	cell.Exec(`SELECT railhead.suspend_outbox('relayer', 'ROWS_MISSING', 'a test', clock_timestamp())`)
 	suspended(true)
-	cell.Exec(`SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+	cell.Exec(`SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s
+		WHERE s.accepted_at IS NULL))`)
 	suspended(false)
 }
 

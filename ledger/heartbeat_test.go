@@ -26,7 +26,8 @@ func TestForgetHeartbeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = name LIKE '%compared', server_started_at = now() - interval '9 days',
-		last_tick_at = now() - CASE name WHEN 'last' THEN interval '2 days' WHEN 'last that compared' THEN interval '3 days' ELSE interval '4 days' END`)
+		last_tick_at = now() - CASE name WHEN 'last' THEN interval '2 days' WHEN 'last that compared' THEN interval '3 days'
+		ELSE interval '4 days' END`)
 	cell.Exec(`INSERT INTO railhead.payment_outbox_claims (claim_id, worker_id, outbox_ids, attempt_nos)
 		VALUES (gen_random_uuid(), 'gone with a claim', ARRAY[gen_random_uuid()], ARRAY[1])`)
 	forget := func(want int64) {
@@ -43,7 +44,8 @@ func TestForgetHeartbeats(t *testing.T) {
 	}
 	cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true WHERE name = 'a reaper'`)
 	forget(3)
-	if n := cell.Int(`SELECT count(*) FROM railhead.outbox_heartbeats WHERE name IN ('last', 'last that compared', 'gone with a claim', 'a reaper')`); n != 4 {
+	if n := cell.Int(`SELECT count(*) FROM railhead.outbox_heartbeats
+		WHERE name IN ('last', 'last that compared', 'gone with a claim', 'a reaper')`); n != 4 {
 		t.Errorf("%d are left of those that stay", n)
 	}
 }

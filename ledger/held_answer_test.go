@@ -83,7 +83,8 @@ func TestRefusalHeldOverAFailover(t *testing.T) {
 			same(t, "rows", d.rows(id), "DISPATCHING "+c.want+"(1)")
 			same(t, "letter", d.letter(id), map[string]string{"FAILED": "FAILED pending",
 				"PARKED": "OUTCOME_UNKNOWN pending"}[c.want])
-			same(t, "unknown", d.text(`SELECT outcome_unknown::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND attempt_no = 2`, [16]byte(id)),
+			same(t, "unknown", d.text(`SELECT outcome_unknown::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+				AND attempt_no = 2`, [16]byte(id)),
 				map[string]string{"FAILED": "false", "PARKED": "true"}[c.want])
 			d.gapless()
 		})
@@ -138,7 +139,8 @@ func TestAnswerHeldOverAFailover(t *testing.T) {
 				want = fmt.Sprintf("SEND true %t", c.since != nil)
 			}
 			same(t, "pending", got, want)
-			rendered := d.text(`SELECT coalesce(render_version, '') FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id))
+			rendered := d.text(`SELECT coalesce(render_version, '') FROM railhead.payment_outbox_pending
+				WHERE outbox_id = $1`, [16]byte(id))
 			same(t, "has the bytes of its claim", rendered != "", c.result == payment.ResultRefusedTransient || c.unknown)
 			d.gapless()
 		})

@@ -178,7 +178,8 @@ func (h *honest) pick(like func(*atRail) bool) *atRail {
 }
 
 func (h *honest) claim() {
-	h.d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = CASE outbox_id WHEN $1 THEN '2000-01-01' ELSE 'infinity' END::timestamptz`, [16]byte(h.id))
+	h.d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = CASE outbox_id WHEN $1 THEN '2000-01-01'
+		ELSE 'infinity' END::timestamptz`, [16]byte(h.id))
 	free := lane("bank", 1, 1)
 	free.ProfileVersion = h.d.Int(`SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank'`)
 	c, ok := h.d.claim(free)[h.id]

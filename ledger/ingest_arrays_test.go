@@ -99,11 +99,14 @@ func arrays(t *testing.T, tx pgx.Tx, items []string, waits bool) []verdict {
 	t.Helper()
 	rows, err := tx.Query(t.Context(), `
 		WITH b AS MATERIALIZED (
-		  SELECT (b).* FROM (SELECT railhead.outbox_batch_item(n::integer, j::jsonb) AS b FROM unnest($1::text[]) WITH ORDINALITY AS i(j, n)) b),
+		  SELECT (b).* FROM (SELECT railhead.outbox_batch_item(n::integer, j::jsonb) AS b
+		  FROM unnest($1::text[]) WITH ORDINALITY AS i(j, n)) b),
 		a AS (
-		  SELECT array_agg(instruction_id ORDER BY item) i, array_agg(participant_id ORDER BY item) p, array_agg(idempotency_key ORDER BY item) k,
+		  SELECT array_agg(instruction_id ORDER BY item) i, array_agg(participant_id
+		  ORDER BY item) p, array_agg(idempotency_key ORDER BY item) k,
 		    array_agg(rail_type ORDER BY item) r, array_agg(payload ORDER BY item) w, array_agg(not_before ORDER BY item) n,
-		    array_agg(expires_at ORDER BY item) e, array_agg(priority ORDER BY item) o, array_agg(headers ORDER BY item) h, array_agg(send_once ORDER BY item) s
+		    array_agg(expires_at ORDER BY item) e, array_agg(priority ORDER BY item) o, array_agg(headers
+		    ORDER BY item) h, array_agg(send_once ORDER BY item) s
 		  FROM b)
 		SELECT x.item, x.sequence_id, x.state, x.replayed, x.differs::text, x.error_code, x.error_message, x.error_field, x.error_rule
 		FROM a CROSS JOIN LATERAL railhead.enqueue_payment_outbox_arrays(i, p, k, r, w, n, e, o, h, s, $2) x`, items, waits)
@@ -314,7 +317,8 @@ func TestArraysDuringANewParticipant(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said string
-	err = cell.Conn(t, celltest.Ingest).QueryRow(t.Context(), `SELECT string_agg(coalesce(error_code, state), ' ' ORDER BY item)
+	err = cell.Conn(t, celltest.Ingest).QueryRow(t.Context(), `SELECT string_agg(coalesce(error_code, state), ' '
+		ORDER BY item)
 		FROM railhead.enqueue_payment_outbox_arrays(ARRAY['a', 'b'], ARRAY['p1', 'p2'], ARRAY['k', 'k'], ARRAY['bank', 'bank'],
 		  array_fill('{"amount": "1", "currency": "EUR"}'::jsonb, ARRAY[2]))`).Scan(&said)
 	if err != nil || said != "RH015 PENDING" {
@@ -369,7 +373,8 @@ func TestArraysOfOddBounds(t *testing.T) {
 			continue
 		}
 		for instruction, due := range map[string]time.Time{"a": first, "b": second} {
-			if n := cell.Int(`SELECT count(*) FROM railhead.v_outbox_pending WHERE idempotency_key = $1 AND instruction_id = $2 AND next_attempt_at = $3`,
+			if n := cell.Int(`SELECT count(*) FROM railhead.v_outbox_pending WHERE idempotency_key = $1 AND instruction_id = $2
+				AND next_attempt_at = $3`,
 				name, instruction, due); n != 1 {
 				t.Errorf("%s: item %s is not due when it should", name, instruction)
 			}

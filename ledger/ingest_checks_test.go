@@ -124,7 +124,8 @@ func tight(t *testing.T) (*celltest.Cell, *pgx.Conn, *rand.Rand) {
 	t.Helper()
 	cell := celltest.New(t)
 	cell.Exec("UPDATE railhead.payment_outbox_settings SET payload_bytes_max = 512, headers_bytes_max = 256")
-	cell.Exec("INSERT INTO railhead.payment_closed_gates (scope, name, closed_by, close_reason) VALUES ('participant', 'p-4', 'amy', 'a test')")
+	cell.Exec("INSERT INTO railhead.payment_closed_gates (scope, name, closed_by, close_reason) VALUES ('participant', " +
+		"'p-4', 'amy', 'a test')")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	return cell, cell.Conn(t, ""), rand.New(rand.NewPCG(seed, 0))
@@ -243,12 +244,14 @@ func TestEnqueueNeverWalksAHistory(t *testing.T) {
 	}
 	cell.Exec(`
 		INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
-		SELECT railhead.uuidv7(), 'old-' || n, 'k', 'p', n + 1000, sha256(''), gen_random_uuid() FROM generate_series(1, 20000) n`)
+		SELECT railhead.uuidv7(), 'old-' || n, 'k', 'p', n + 1000, sha256(''), gen_random_uuid()
+		FROM generate_series(1, 20000) n`)
 	cell.Exec(`UPDATE railhead.participant_outbox_sequences SET next_sequence_id = 30000`)
 	read := func() (scans, rows int) {
 		cell.QueryRow(`
 			SELECT (SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'payment_outbox_keys'),
-			  (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'payment_outbox_keys')`, nil, &scans, &rows)
+			  (SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes
+			  WHERE relname = 'payment_outbox_keys')`, nil, &scans, &rows)
 		return scans, rows
 	}
 	mustExec(t, conn, "SELECT pg_stat_force_next_flush()")

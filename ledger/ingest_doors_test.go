@@ -163,7 +163,8 @@ func TestCallerSeesWhatMayHaveBeenPaid(t *testing.T) {
 		batch, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in})
 		d.must(err)
 		same(t, "receipt of a batch", batch[0].Receipt.State, want)
-		same(t, "view", d.text(`SELECT state FROM railhead.supervisor_outbox_status WHERE outbox_id = $1`, [16]byte(receipt.OutboxID)), want)
+		same(t, "view", d.text(`SELECT state FROM railhead.supervisor_outbox_status
+			WHERE outbox_id = $1`, [16]byte(receipt.OutboxID)), want)
 	}
 	state("PENDING")
 	d.record(told(sameKey, d.claimOne(receipt.OutboxID), payment.ResultRefusedTransient, ""))

@@ -182,7 +182,8 @@ func TestConcurrentFirstCalls(t *testing.T) {
 	waiting := func(n int) {
 		t.Helper()
 		await(t, fmt.Sprintf("%d sessions wait", n), func() bool {
-			return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+			return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND wait_event_type = 'Lock'`) == n
 		})
 	}
 	commit := func(tx pgx.Tx) {

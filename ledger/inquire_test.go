@@ -154,8 +154,10 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	}
 	ask := func(id payment.ID) { _, err := o.InquirePayment(t.Context(), id, why); d.must(err) }
 	row := func(id payment.ID) string {
-		return d.text(`SELECT concat_ws(' | ', a.state, a.error_message, (SELECT l.detail ->> 'rail_silent' FROM railhead.payment_operator_log l
-			WHERE l.outbox_id = a.outbox_id AND l.act = 'RESOLVE')) FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no DESC LIMIT 1`, [16]byte(id))
+		return d.text(`SELECT concat_ws(' | ', a.state, a.error_message, (SELECT l.detail ->> 'rail_silent'
+			FROM railhead.payment_operator_log l
+			WHERE l.outbox_id = a.outbox_id AND l.act = 'RESOLVE')) FROM railhead.payment_outbox_attempts a
+			WHERE a.outbox_id = $1 ORDER BY a.attempt_no DESC LIMIT 1`, [16]byte(id))
 	}
 	today := d.text(`SELECT current_date::text`)
 
@@ -191,7 +193,8 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	ask(id)
 	d.record(told(asks, d.claimOne(id), payment.ResultNotFound, ""))
 	d.do(`CREATE OR REPLACE FUNCTION railhead.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`)
-	d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - interval '16 minutes' WHERE outbox_id = $1 AND completed_at IS NOT NULL`, [16]byte(id))
+	d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - interval '16 minutes'
+		WHERE outbox_id = $1 AND completed_at IS NOT NULL`, [16]byte(id))
 	both("an old answer", id, "was not asked within 15 minutes: the payment can't be resolved",
 		"whether it would answer is not known")
 

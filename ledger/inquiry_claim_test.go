@@ -31,7 +31,8 @@ func TestSeenBeforeGoesToTheInquiry(t *testing.T) {
 		},
 	} {
 		id := bring()
-		same(t, name+": rail code of the row", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'SEEN_BEFORE'`, [16]byte(id)), 1)
+		same(t, name+": rail code of the row", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts
+			WHERE outbox_id = $1 AND error_code = 'SEEN_BEFORE'`, [16]byte(id)), 1)
 		first := d.claimOne(id)
 		same(t, name+": first inquiry", first.SeenBefore, true)
 		found, err := d.exec.FindClaim(t.Context(), first.ClaimID)

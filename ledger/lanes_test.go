@@ -89,7 +89,8 @@ func TestLanes(t *testing.T) {
 	line, err := reader.Timeline(t.Context(), id)
 	d.must(err)
 	same(t, "both behind", strings.Join(line.NotClaimed, "; "), fmt.Sprintf(
-		"rail bank is not claimed on 2 of 2 relayers, for want of version %d of its profile, which is in force: if that lasts, the relayer's log says why", version+1))
+		"rail bank is not claimed on 2 of 2 relayers, for want of version %d of its profile, which is in force: if that "+
+			"lasts, the relayer's log says why", version+1))
 	same(t, "gauge while both are behind", d.relayersOf("bank"), 0)
 	version++
 	beat("a", "running", bank(4, ""))

@@ -202,7 +202,8 @@ func TestCallbackAboutAnEarlierSend(t *testing.T) {
 	same(t, "and while the send is out", refused(claim.OutboxID), payment.VerdictLate)
 	same(t, "and again", refused(claim.OutboxID), payment.VerdictRepeated)
 	d.late(told(coversKey, again, payment.ResultAccepted, "another"))
-	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING FAILED(1) REPLAYED LATE_OUTCOME DISPATCHING LATE_OUTCOME DISPATCHED(5)")
+	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING FAILED(1) REPLAYED LATE_OUTCOME DISPATCHING LATE_OUTCOME "+
+		"DISPATCHED(5)")
 
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "id_after_refusal": "NEW"}', 'set by a test')`)
 	claim = d.claimOne(d.enqueue())

@@ -107,7 +107,8 @@ func TestEveryoneAppendsAtOnce(t *testing.T) {
 	states := map[string]int{}
 	for _, id := range ids {
 		rows := d.rows(id)
-		if d.text(`SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id)) == "1" && d.waiting(id) == "" {
+		if d.text(`SELECT count(*)::text FROM railhead.payment_outbox_attempts
+			WHERE outbox_id = $1`, [16]byte(id)) == "1" && d.waiting(id) == "" {
 			t.Errorf("%s: %s", id, rows)
 		}
 		states[d.text(`SELECT railhead.payment_outbox_state($1)`, [16]byte(id))]++

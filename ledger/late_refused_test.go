@@ -32,7 +32,8 @@ func TestLateRefusalOfASpentKey(t *testing.T) {
 		"DISPATCHING UNKNOWN(1) DISPATCHING ZOMBIE_REQUEUE(3) LATE_OUTCOME(3) PARKED")
 	same(t, "one send of two: waits", d.waiting(first.OutboxID), "")
 	same(t, "one send of two: letter", d.letter(first.OutboxID), "OUTCOME_UNKNOWN pending")
-	same(t, "one send of two: code", d.text(`SELECT error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(first.OutboxID)), "NEW_ID_NEEDED")
+	same(t, "one send of two: code", d.text(`SELECT error_code FROM railhead.payment_dead_letters
+		WHERE outbox_id = $1`, [16]byte(first.OutboxID)), "NEW_ID_NEEDED")
 
 	// An inquiry is on its schedule. What it is told of an index allows no re-send.
 	first = d.claimOne(d.enqueue())
@@ -78,7 +79,8 @@ func TestLateRefusalDuringAnOpenClaim(t *testing.T) {
 			same(t, name+": letter", d.letter(first.OutboxID), "OUTCOME_UNKNOWN pending")
 			code := map[payment.Result]string{payment.ResultRefusedTransient: payment.CodeNewIDNeeded,
 				payment.ResultRefusedBusiness: payment.CodeBusinessRefused}[word]
-			same(t, name+": code", d.text(`SELECT error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(first.OutboxID)), code)
+			same(t, name+": code", d.text(`SELECT error_code FROM railhead.payment_dead_letters
+				WHERE outbox_id = $1`, [16]byte(first.OutboxID)), code)
 			d.gapless()
 		}
 	}

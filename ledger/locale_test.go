@@ -88,12 +88,14 @@ func TestTurkishDatabase(t *testing.T) {
 			t.Errorf("callback about %q: %s %v", claim.InstructionID, verdict, err)
 		}
 	}
-	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`); n != len(sortedOtherwise) {
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts
+		WHERE state = 'DISPATCHED'`); n != len(sortedOtherwise) {
 		t.Errorf("%d are DISPATCHED, want %d", n, len(sortedOtherwise))
 	}
 	ids := slices.Sorted(slices.Values(sortedOtherwise))
 	var inOrder []string
-	cell.QueryRow(`SELECT array_agg(instruction_id ORDER BY instruction_id) FROM railhead.payment_outbox_keys`, nil, &inOrder)
+	cell.QueryRow(`SELECT array_agg(instruction_id ORDER BY instruction_id)
+		FROM railhead.payment_outbox_keys`, nil, &inOrder)
 	if !slices.Equal(inOrder, ids) {
 		t.Errorf("the registry sorts %q, want by bytes %q", inOrder, ids)
 	}
@@ -107,14 +109,16 @@ func TestCallersWithCollations(t *testing.T) {
 	cell := celltest.New(t)
 	cell.Exec(`CREATE COLLATION public.blind (PROVIDER = icu, LOCALE = 'und-u-ks-level2', DETERMINISTIC = false)`)
 	cell.Exec(`CREATE TABLE public.orders (n integer, i text COLLATE "tr-x-icu", p text COLLATE public.blind, k text COLLATE "tr-x-icu", r text COLLATE public.blind, payload jsonb)`)
-	cell.Exec(`INSERT INTO public.orders SELECT n, 'I-' || n, CASE WHEN n % 2 = 0 THEN 'Shop' ELSE 'shop' END, 'K-' || n, 'bank', '{"amount": "1.00", "currency": "EUR"}'
+	cell.Exec(`INSERT INTO public.orders SELECT n, 'I-' || n, CASE WHEN n % 2 = 0 THEN 'Shop'
+		ELSE 'shop' END, 'K-' || n, 'bank', '{"amount": "1.00", "currency": "EUR"}'
 		FROM generate_series(1, 6) n`)
 	cell.Exec(`GRANT SELECT ON public.orders TO ` + celltest.Ingest)
 	conn := cell.Conn(t, celltest.Ingest)
 	for _, ids := range []string{"i, p, k, r", "p || i, i, p || k, r",
 		"i COLLATE public.blind, p, k COLLATE public.blind, r COLLATE public.blind"} {
 		for _, replayed := range []bool{false, true} {
-			rows, err := conn.Query(t.Context(), `SELECT e.sequence_id, e.replayed FROM (SELECT * FROM public.orders ORDER BY n) o
+			rows, err := conn.Query(t.Context(), `SELECT e.sequence_id, e.replayed FROM (SELECT * FROM public.orders
+				ORDER BY n) o
 				CROSS JOIN LATERAL railhead.enqueue_payment_outbox(`+ids+`, o.payload) e`)
 			if err != nil {
 				t.Fatal(err)

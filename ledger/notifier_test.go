@@ -95,7 +95,8 @@ func TestRecordingNotifiesForWhatWaitsAlone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(`CREATE TABLE public.notified (n serial)`)
-	d.do(`CREATE FUNCTION note_ring() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN INSERT INTO public.notified DEFAULT VALUES; RETURN NULL; END $$`)
+	d.do(`CREATE FUNCTION note_ring() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN INSERT
+		INTO public.notified DEFAULT VALUES; RETURN NULL; END $$`)
 	d.do(`CREATE TRIGGER z_note AFTER INSERT ON railhead.payment_outbox_pending FOR EACH STATEMENT EXECUTE FUNCTION note_ring()`)
 	d.enqueue()
 	d.enqueue()

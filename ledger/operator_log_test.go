@@ -42,7 +42,8 @@ func TestLogTail(t *testing.T) {
 
 	slow, err := d.super.Begin(t.Context())
 	d.must(err)
-	_, err = slow.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, reason) VALUES ('PAUSE_RAIL', 'bank', 'late')`)
+	_, err = slow.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, reason)
+		VALUES ('PAUSE_RAIL', 'bank', 'late')`)
 	d.must(err)
 	pause("two")
 	look()

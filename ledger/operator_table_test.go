@@ -114,7 +114,8 @@ var plights = map[string]func(d *desk) payment.ID{
 	},
 	"TAMPERED": func(d *desk) payment.ID {
 		id := d.enqueue()
-		d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
+		d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}'
+			FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
 		d.record(told(sameKey, d.claimOne(id), payment.ResultTampered, ""))
 		return id
 	},

@@ -120,7 +120,8 @@ func TestReplayKeepsWhatCounts(t *testing.T) {
 	id := d.enqueue("expires_at => now() + interval '1 hour'")
 	d.must(d.quarantine(id, "23514"))
 	d.must(hands[4].do(d.operator(), t, id))
-	same(t, "deadline kept", d.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE outbox_id = $1 AND expires_at IS NOT NULL AND next_attempt_at <= now()`, [16]byte(id)), 1)
+	same(t, "deadline kept", d.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE outbox_id = $1
+		AND expires_at IS NOT NULL AND next_attempt_at <= now()`, [16]byte(id)), 1)
 }
 
 // TestResolveIsRefused lists evidence that is none, and the one verdict that can't
@@ -195,7 +196,8 @@ func TestReasonsAndLogins(t *testing.T) {
 	same(t, "rows of the log", d.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), 0)
 	for n, act := range acts[:6] {
 		mustExec(t, people, "SELECT railhead."+fmt.Sprintf(act, "'because'"))
-		same(t, act, d.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE' AND actor = $1 AND reason = 'because'`, celltest.Operator), n+1)
+		same(t, act, d.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE' AND actor = $1
+			AND reason = 'because'`, celltest.Operator), n+1)
 	}
 }
 
@@ -265,7 +267,8 @@ func (d *desk) awaitLock() {
 	d.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+	for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+		AND wait_event_type = 'Lock'`) == 0 {
 		select {
 		case <-tick.C:
 		case <-d.t.Context().Done():

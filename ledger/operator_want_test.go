@@ -2,12 +2,15 @@ package ledger_test
 
 // Refusals that occur in many places.
 const (
-	noLetter   = "RH010 the instruction has no dead letter"
-	isClosed   = "RH020 the dead letter is already closed (manual_replay)"
-	mayBePaid  = "RH020 some send of the instruction has no trustworthy answer: it may have been paid and can't be cancelled"
+	noLetter  = "RH010 the instruction has no dead letter"
+	isClosed  = "RH020 the dead letter is already closed (manual_replay)"
+	mayBePaid = "RH020 some send of the instruction has no trustworthy answer: it may have been paid and can't be " +
+		"cancelled"
 	resolvable = ": there is nothing to resolve"
-	notAsked   = "RH020 the rail answers inquiries and was not asked within 15 minutes: the payment can't be resolved as not executed without its answer"
-	notSilent  = "RH020 the rail answers inquiries and was not asked within 15 minutes: whether it would answer is not known"
+	notAsked   = "RH020 the rail answers inquiries and was not asked within 15 minutes: the payment can't be resolved " +
+		"as not executed without its answer"
+	notSilent = "RH020 the rail answers inquiries and was not asked within 15 minutes: whether it would answer is not " +
+		"known"
 )
 
 // operatorTable is the contract, written from the design and not from the

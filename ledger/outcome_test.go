@@ -292,7 +292,8 @@ func TestAwaitWithoutItsSession(t *testing.T) {
 		_, err := ingest.Await(t.Context(), key)
 		got <- err
 	}()
-	hearing := `SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock'
+	hearing := `SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l WHERE l.locktype = 'advisory'
+		AND l.mode = 'ExclusiveLock'
 		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 	d.eventually("a session is lost", func() bool { return d.Int(hearing) > 0 })
 	d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1"))

@@ -37,8 +37,10 @@ func TestEndPauses(t *testing.T) {
 	d.do(`UPDATE railhead.payment_paused_participants SET paused_until = now()`)
 	end("everything", "participant participant", "rail bank")
 	same(t, "claimed after the end", len(d.claim(lane("bank", 1, 1))), 1)
-	same(t, "the log of it", d.text(`SELECT string_agg(actor || ' ' || act || ': ' || reason, '; ' ORDER BY act) FROM railhead.payment_operator_log WHERE reason LIKE 'the end%' AND subject <> '*'`),
-		"railhead_relayer_login RESUME_PARTICIPANT: the end of the pause has come: "+why+"; railhead_relayer_login RESUME_RAIL: the end of the pause has come: "+why)
+	same(t, "the log of it", d.text(`SELECT string_agg(actor || ' ' || act || ': ' || reason, '; ' ORDER BY act)
+		FROM railhead.payment_operator_log WHERE reason LIKE 'the end%' AND subject <> '*'`),
+		"railhead_relayer_login RESUME_PARTICIPANT: the end of the pause has come: "+why+"; railhead_relayer_login "+
+			"RESUME_RAIL: the end of the pause has come: "+why)
 
 	// One without an end stays, also where another operator would have it end.
 	wasRunning, err := o.PauseRail(t.Context(), "bank", why, time.Time{})

@@ -26,9 +26,11 @@ func (d *desk) lateByBoth() func(payment.Outcome) payment.Verdict {
 func (d *desk) claimedEarlier(c *payment.Claim, by string) {
 	d.t.Helper()
 	d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER`)
-	d.do(`UPDATE railhead.payment_outbox_attempts SET claimed_at = claimed_at - $3::text::interval WHERE outbox_id = $1 AND attempt_no = $2`, [16]byte(c.OutboxID), c.AttemptNo, by)
+	d.do(`UPDATE railhead.payment_outbox_attempts SET claimed_at = claimed_at - $3::text::interval WHERE outbox_id = $1
+		AND attempt_no = $2`, [16]byte(c.OutboxID), c.AttemptNo, by)
 	d.must(d.super.QueryRow(d.t.Context(), `
-		SELECT claimed_at FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND attempt_no = $2`, [16]byte(c.OutboxID), c.AttemptNo).Scan(&c.ClaimedAt))
+		SELECT claimed_at FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+		AND attempt_no = $2`, [16]byte(c.OutboxID), c.AttemptNo).Scan(&c.ClaimedAt))
 }
 
 // asksAndKeeps is a rail that can be asked in vain, keeps keys for a day, and takes a refused one again.
@@ -64,7 +66,8 @@ func TestProfileSinceRowsAreMissing(t *testing.T) {
 			policy = coversKey
 		}
 		if test.later {
-			d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '4 days', opened_at = now() - interval '3 days', accepted_at = now() - interval '2 days'`)
+			d.do(`UPDATE railhead.payment_outbox_suspensions
+				SET known_until = now() - interval '4 days', opened_at = now() - interval '3 days', accepted_at = now() - interval '2 days'`)
 			id = d.enqueue()
 		}
 		server, err := d.exec.CheckServer(t.Context())
@@ -230,7 +233,8 @@ func TestForgottenInquiryMovesTheWindow(t *testing.T) {
 		d.suspend()
 		d.accept()
 		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER USER`)
-		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval, opened_at = now() - interval '7 hours', accepted_at = now() - interval '6 hours'`, c.known)
+		d.do(`UPDATE railhead.payment_outbox_suspensions
+			SET known_until = now() - $1::interval, opened_at = now() - interval '7 hours', accepted_at = now() - interval '6 hours'`, c.known)
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
 		take := func() payment.Claim { return server.Weigh(d.claimOne(id)) }
@@ -401,6 +405,7 @@ func TestTakenWithAForgottenSince(t *testing.T) {
 // action is what an instruction waits for.
 func (d *desk) action(id payment.ID) (action string) {
 	d.t.Helper()
-	d.must(d.super.QueryRow(d.t.Context(), `SELECT coalesce((SELECT next_action FROM railhead.payment_outbox_pending WHERE outbox_id = $1), '')`, [16]byte(id)).Scan(&action))
+	d.must(d.super.QueryRow(d.t.Context(), `SELECT coalesce((SELECT next_action FROM railhead.payment_outbox_pending
+		WHERE outbox_id = $1), '')`, [16]byte(id)).Scan(&action))
 	return action
 }

@@ -173,9 +173,11 @@ func TestExecutedTwicePastTheWindow(t *testing.T) {
 			id := first.OutboxID
 			d.record(lost(sameKey, first))
 			d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER`)
-			d.do(`UPDATE railhead.payment_outbox_attempts SET claimed_at = claimed_at - $2::text::interval WHERE outbox_id = $1 AND attempt_no = 1`, [16]byte(id), c.apart)
+			d.do(`UPDATE railhead.payment_outbox_attempts SET claimed_at = claimed_at - $2::text::interval WHERE outbox_id = $1
+				AND attempt_no = 1`, [16]byte(id), c.apart)
 			d.must(d.super.QueryRow(t.Context(), `
-				SELECT claimed_at FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND attempt_no = 1`, [16]byte(id)).Scan(&first.ClaimedAt))
+				SELECT claimed_at FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+				AND attempt_no = 1`, [16]byte(id)).Scan(&first.ClaimedAt))
 			rec := &twin.Recorder{Ledger: d.exec, Looker: d.super, Differs: func(x string) { t.Error(x) }}
 			late := func(o payment.Outcome) {
 				_, err := rec.RecordLate(t.Context(), o)

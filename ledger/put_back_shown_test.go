@@ -31,7 +31,8 @@ func TestPutBackIsShown(t *testing.T) {
 			d.putBack(id)
 			agree(name+", put back", id)
 		}
-		d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0, send_count = 0 WHERE outbox_id = $1`, [16]byte(id))
+		d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0, send_count = 0
+			WHERE outbox_id = $1`, [16]byte(id))
 		agree(name+", an older copy", id)
 		d.do(`DELETE FROM railhead.payment_outbox_pending`)
 	}

@@ -27,13 +27,15 @@ func (d *desk) putBack(id payment.ID) {
 // as all that is in the table.
 func (d *desk) copyOf(id payment.ID) string {
 	d.t.Helper()
-	return d.text(`SELECT row_to_json(p)::text FROM railhead.payment_outbox_pending p WHERE p.outbox_id = $1`, [16]byte(id))
+	return d.text(`SELECT row_to_json(p)::text FROM railhead.payment_outbox_pending p
+		WHERE p.outbox_id = $1`, [16]byte(id))
 }
 
 func (d *desk) restore(copied string) {
 	d.t.Helper()
 	d.do(`DELETE FROM railhead.payment_outbox_pending`)
-	d.do(`INSERT INTO railhead.payment_outbox_pending SELECT * FROM json_populate_record(NULL::railhead.payment_outbox_pending, $1::json)`, copied)
+	d.do(`INSERT INTO railhead.payment_outbox_pending SELECT *
+		FROM json_populate_record(NULL::railhead.payment_outbox_pending, $1::json)`, copied)
 }
 
 // TestPutBackIsNotClaimed puts payments back in pending that have ended, are parked
@@ -273,7 +275,8 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	claim := d.claimOne(d.enqueue())
 	d.record(told(never, claim, payment.ResultAccepted, "b-1"))
 	aside(claim.OutboxID)
-	d.do(`UPDATE railhead.payment_outbox_pending SET outcome_unknown = true WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
+	d.do(`UPDATE railhead.payment_outbox_pending SET outcome_unknown = true
+		WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
 	_, err := op.ResolvePayment(t.Context(), claim.OutboxID,
 		operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
 	refusedWith(t, "not executed, of what was", err, "RH020", "there is nothing to resolve")
@@ -350,7 +353,8 @@ func TestPutBackIsQuarantineAtOnce(t *testing.T) {
 		d.putBack(id)
 	}
 	waiting := d.enqueue()
-	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '1 s' WHERE outbox_id = $1`, [16]byte(waiting))
+	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '1 s'
+		WHERE outbox_id = $1`, [16]byte(waiting))
 	due := func() []payment.ID {
 		ids, err := d.exec.DueIDs(t.Context(), "bank", 500)
 		d.must(err)
@@ -387,7 +391,8 @@ func TestLettersAreReopened(t *testing.T) {
 	if _, err := d.operator().CancelPayment(t.Context(), cancelled, "a test"); err != nil {
 		t.Fatal(err)
 	}
-	d.do(`INSERT INTO railhead.payment_outbox_pending SELECT * FROM json_populate_record(NULL::railhead.payment_outbox_pending, $1::json)`, copied)
+	d.do(`INSERT INTO railhead.payment_outbox_pending SELECT *
+		FROM json_populate_record(NULL::railhead.payment_outbox_pending, $1::json)`, copied)
 	d.do(`DELETE FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(lost))
 	reopened, err := d.exec.ReopenLetters(t.Context(), 500)
 	if err != nil {

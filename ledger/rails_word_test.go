@@ -18,7 +18,8 @@ func TestForgedIsAskedAbout(t *testing.T) {
 	d.askable()
 	o := d.operator()
 	id := sentOnce(d).OutboxID
-	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
+	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}'
+		FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
 	d.record(told(sameKey, d.claimOne(id), payment.ResultTampered, ""))
 	same(t, "letter", d.letter(id), "TAMPERED pending")
 	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
@@ -55,10 +56,12 @@ func TestAgainstTheRailsWord(t *testing.T) {
 	same(t, "told late", d.late(told(asks, claim, payment.ResultExecuted, "ref")), payment.VerdictSettled)
 	same(t, "executed", d.late(callback(id, payment.ResultRefused, "")), payment.VerdictConflict)
 	d.do(`CREATE OR REPLACE FUNCTION railhead.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`)
-	d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - interval '16 minutes' WHERE outbox_id = $1 AND completed_at IS NOT NULL`, [16]byte(id))
+	d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - interval '16 minutes'
+		WHERE outbox_id = $1 AND completed_at IS NOT NULL`, [16]byte(id))
 	_, err = o.ResolvePayment(t.Context(), id, notExecuted())
 	d.must(err)
-	said := d.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'RESOLVED'`, [16]byte(id))
+	said := d.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+		AND error_code = 'RESOLVED'`, [16]byte(id))
 	if !strings.HasPrefix(said, "against the rail's word (row ") {
 		t.Errorf("the row says %q", said)
 	}

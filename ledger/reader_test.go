@@ -111,7 +111,8 @@ func TestTimeline(t *testing.T) {
 	answer(t, executor, claimAll(t, executor), payment.ResultUnknown, payment.Outcome{})
 	look("UNKNOWN", 4, reader.OutcomeUnknown)
 
-	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'bank is down' WHERE rail_type = 'bank'")
+	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = " +
+		"'bank is down' WHERE rail_type = 'bank'")
 	if paused := look("UNKNOWN", 4, reader.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" ||
 		paused.By != "amy" {
 		t.Errorf("pause %+v", paused)
@@ -120,7 +121,8 @@ func TestTimeline(t *testing.T) {
 
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()")
 	answer(t, executor, claimAll(t, executor), payment.ResultAccepted, payment.Outcome{RailReference: "REF-1"})
-	cell.Exec("INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason) VALUES ('NOTE', 'x', $1, 'called the bank')", receipt.OutboxID.String())
+	cell.Exec("INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason) VALUES ('NOTE', 'x', $1, "+
+		"'called the bank')", receipt.OutboxID.String())
 	done := look("DISPATCHED", 6, reader.RailAccepted)
 	if done.Pending != nil || done.DeadLetter != nil || len(done.Acts) != 1 || done.Acts[0].Reason != "called the bank" {
 		t.Errorf("at the end %+v", done)
@@ -224,7 +226,8 @@ func TestStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type IN ('slow', '*')")
+	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = " +
+		"'drill' WHERE rail_type IN ('slow', '*')")
 	cell.Exec("INSERT INTO railhead.payment_paused_participants VALUES ('p9', 'amy', now(), 'fraud desk asked')")
 	for name, status := range map[string]string{"a": "running", "b": "running", "c": "running", "d": "stopped"} {
 		if _, err := executor.Heartbeat(t.Context(),
@@ -307,12 +310,14 @@ func TestStatusCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "parts cut short of an empty cell", len(status.CutShort), 0)
-	cell.Exec(`INSERT INTO railhead.payment_paused_participants SELECT 'p' || n, 'amy', now(), 'a test' FROM generate_series(1, 101) n`)
+	cell.Exec(`INSERT INTO railhead.payment_paused_participants SELECT 'p' || n, 'amy', now(), 'a test'
+		FROM generate_series(1, 101) n`)
 	cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, lanes)
 		SELECT 'relayer-' || n, 'relayer', 'h', 'v', 'running', (SELECT jsonb_agg(jsonb_build_object('rail_type', 'rail-' || m)) FROM generate_series(1, 5) m)
 		FROM generate_series(1, 201) n`)
 	cell.Exec(`INSERT INTO railhead.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
-		SELECT gen_random_uuid(), 'relayer-1', now(), array_agg(railhead.uuidv7()), array_agg(1) FROM generate_series(1, 20001)`)
+		SELECT gen_random_uuid(), 'relayer-1', now(), array_agg(railhead.uuidv7()), array_agg(1)
+		FROM generate_series(1, 20001)`)
 	if status, err = looker.Status(t.Context()); err != nil {
 		t.Fatal(err)
 	}

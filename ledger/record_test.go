@@ -128,7 +128,8 @@ func TestRecord(t *testing.T) {
 		d.record(o)
 		same(t, c.name, d.fate(claim.OutboxID, before), c.want)
 		same(t, c.name+": claims in flight", d.Int(`SELECT count(*) FROM railhead.payment_outbox_claims`), 0)
-		same(t, c.name+": result", d.text(`SELECT result FROM railhead.payment_outbox_attempts WHERE attempt_id = $1`, [16]byte(o.AttemptID)), string(c.result))
+		same(t, c.name+": result", d.text(`SELECT result FROM railhead.payment_outbox_attempts
+			WHERE attempt_id = $1`, [16]byte(o.AttemptID)), string(c.result))
 	}
 	d.gapless()
 }
@@ -172,9 +173,11 @@ func TestWhatIsCarriedOn(t *testing.T) {
 		o.Decision.Delay = 90 * time.Second
 		d.record(o)
 		got := d.text(`
-			SELECT concat_ws(' ', first_sent_at IS NOT DISTINCT FROM $2, last_sent_at IS NOT DISTINCT FROM $3, coalesce(render_version, 'none'),
+			SELECT concat_ws(' ', first_sent_at IS NOT DISTINCT FROM $2, last_sent_at IS NOT DISTINCT
+			FROM $3, coalesce(render_version, 'none'),
 				payload = '{"amount": "10.50", "currency": "EUR"}', headers, priority, expires_at = '2100-01-01', created_at::text = $4,
-				next_attempt_at - clock_timestamp() BETWEEN '80 s' AND '90 s', instruction_id, participant_id, sequence_id, rail_type)
+				next_attempt_at - clock_timestamp() BETWEEN '80 s'
+				AND '90 s', instruction_id, participant_id, sequence_id, rail_type)
 			FROM railhead.v_outbox_pending WHERE outbox_id = $1`, [16]byte(id), orNull(first), orNull(last), created)
 		render := "none"
 		if !first.IsZero() {
@@ -240,7 +243,8 @@ func TestBounds(t *testing.T) {
 		o.Latency = 1 << 62
 		record(o)
 		same(t, name+": bytes", d.text(`
-			SELECT format('%s %s %s %s %s', octet_length(rail_reference) BETWEEN 253 AND 256, octet_length(rail_code) BETWEEN 97 AND 100,
+			SELECT format('%s %s %s %s %s', octet_length(rail_reference) BETWEEN 253 AND 256, octet_length(rail_code) BETWEEN 97
+			AND 100,
 				octet_length(error_message) BETWEEN 1997 AND 2000, octet_length(error_code) BETWEEN 97 AND 100, latency_ms)
 			FROM railhead.payment_outbox_attempts WHERE attempt_id = $1`, [16]byte(o.AttemptID)), "t t t t 2147483647")
 
@@ -248,7 +252,8 @@ func TestBounds(t *testing.T) {
 		o.ErrorMessage, o.RailReference, o.RailCode = "a\x00b\xff\xfec", "\x00", "\xc3"
 		record(o)
 		same(t, name+": what no text can hold", d.text(`
-			SELECT format('%s|%s|%s', error_message, rail_reference, rail_code) FROM railhead.payment_outbox_attempts WHERE attempt_id = $1`,
+			SELECT format('%s|%s|%s', error_message, rail_reference, rail_code) FROM railhead.payment_outbox_attempts
+			WHERE attempt_id = $1`,
 			[16]byte(o.AttemptID)), "ab\uFFFDc||\uFFFD")
 	}
 }
@@ -293,7 +298,8 @@ func TestOneLateOutcomeHarmsNoOther(t *testing.T) {
 	planted := firstSend(d)
 	columns := `outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, outcome_unknown, provisional`
 	d.do(`INSERT INTO railhead.payment_outbox_attempts (attempt_id, attempt_no, state, `+columns+`)
-		SELECT gen_random_uuid(), 9, 'DISPATCHED', `+columns+` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(planted.OutboxID))
+		SELECT gen_random_uuid(), 9, 'DISPATCHED', `+columns+` FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = $1`, [16]byte(planted.OutboxID))
 	result, err = d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{told(sameKey, planted,
 		payment.ResultAccepted, "ref")}})
 	if err != nil || len(result.Late) != 1 {

@@ -43,7 +43,8 @@ func TestRepeatedCallIsNotCalledUnpaid(t *testing.T) {
 					state, letter := "PENDING", ""
 					switch end {
 					case expired:
-						d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1`, [16]byte(id))
+						d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second'
+							WHERE outbox_id = $1`, [16]byte(id))
 						ended, err := d.exec.Expire(t.Context(), "reaper", 10)
 						d.must(err)
 						same(t, "expired", len(ended), 1)
@@ -79,7 +80,8 @@ func TestRepeatsForgottenCall(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	repeats := func(at string) string {
-		return d.text(`SELECT (railhead.repeats_forgotten_call((SELECT opened_at FROM railhead.payment_outbox_suspensions LIMIT 1) + $1::interval) IS NOT NULL)::text`, at)
+		return d.text(`SELECT (railhead.repeats_forgotten_call((SELECT opened_at
+			FROM railhead.payment_outbox_suspensions LIMIT 1) + $1::interval) IS NOT NULL)::text`, at)
 	}
 	d.suspend()
 	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
@@ -110,7 +112,8 @@ func TestAcceptsWhatWasCompared(t *testing.T) {
 		return err
 	}
 	d.suspend()
-	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day', opened_at = opened_at - interval '1 hour'`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions
+		SET server_started_at = server_started_at - interval '1 day', opened_at = opened_at - interval '1 hour'`)
 	compared := d.suspendedAt()
 	d.suspend() // a guard takes it over on the next start
 	same(t, "is taken over", d.suspendedAt().Sub(compared) > time.Minute, true)
@@ -173,7 +176,8 @@ func TestEvidenceOfAfterTheRestore(t *testing.T) {
 	refusedWith(t, "evidence of before", err, "RH020", "a send that the database has forgotten may have begun as late as")
 	// By a clock that was ahead, which is right again: no evidence is of then.
 	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
-	d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now() + interval '3 days', accepted_at = now() + interval '3 days'`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions
+		SET opened_at = now() + interval '3 days', accepted_at = now() + interval '3 days'`)
 	_, err = d.operator().ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
 }
@@ -196,7 +200,8 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 			d.suspend()
 			d.accept()
 			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
-			d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now() - $1::interval, accepted_at = now() - $1::interval`, noticed)
+			d.do(`UPDATE railhead.payment_outbox_suspensions
+				SET opened_at = now() - $1::interval, accepted_at = now() - $1::interval`, noticed)
 		}
 		const profile = `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME",
 			"inquiry": {"max": 1, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "24h"}}`
@@ -220,7 +225,9 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 		d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
 		d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`)
 		if longer { // the present one is in force since the acceptance
-			d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '99 minutes' WHERE version = (SELECT max(version) FROM railhead.payment_rail_profiles WHERE rail_type = 'bank') AND rail_type = 'bank'`)
+			d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '99 minutes'
+				WHERE version = (SELECT max(version) FROM railhead.payment_rail_profiles WHERE rail_type = 'bank')
+				AND rail_type = 'bank'`)
 		}
 		time.Sleep(1100 * time.Millisecond) // the send is old enough for the inquiry
 		d.record(told(policy, d.claimOne(claim.OutboxID), payment.ResultNotFound, ""))

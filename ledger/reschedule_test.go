@@ -46,7 +46,8 @@ func TestReschedule(t *testing.T) {
 	receipt, err = ingest.Enqueue(t.Context(), in)
 	d.must(err)
 	same(t, "what the repeated call says otherwise, once claimed", len(receipt.Differs), 0)
-	same(t, "acts", d.text(`SELECT string_agg(act || ' ' || reason, ', ' ORDER BY act_id) FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL`),
+	same(t, "acts", d.text(`SELECT string_agg(act || ' ' || reason, ', ' ORDER BY act_id)
+		FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL`),
 		"RESCHEDULE "+why+", SEND_NOW "+why)
 }
 

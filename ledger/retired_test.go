@@ -49,7 +49,8 @@ func TestReportOfADetachedMonth(t *testing.T) {
 	if ledger.SQLState(err) != "RH011" || !strings.Contains(err.Error(), "neither pending nor the archive has a row") {
 		t.Errorf("a report of a lost payment: %v", err)
 	}
-	partition := d.text(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 LIMIT 1`, [16]byte(id))
+	partition := d.text(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = $1 LIMIT 1`, [16]byte(id))
 	d.do(`ALTER TABLE railhead.payment_outbox_attempts DETACH PARTITION ` + partition)
 	same(t, "a report of a payment that left the archive", d.late(report(id)), payment.VerdictRetired)
 	same(t, "rows", d.rows(id), "")

@@ -63,7 +63,8 @@ func TestSendsAreCountedAlike(t *testing.T) {
 		t.Helper()
 		line, err := reader.Timeline(t.Context(), id)
 		d.must(err)
-		sends := d.Int(`SELECT (SELECT n FROM railhead.known_sends($1)) + (SELECT n FROM railhead.forgotten_sends($1))`, [16]byte(id))
+		sends := d.Int(`SELECT (SELECT n FROM railhead.known_sends($1)) + (SELECT n
+			FROM railhead.forgotten_sends($1))`, [16]byte(id))
 		if line.MayHaveReachedRail() != (sends > 0) {
 			t.Errorf("%s: %d sends, and the timeline says %t: %s", what, sends, line.MayHaveReachedRail(), d.rows(id))
 		}

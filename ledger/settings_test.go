@@ -287,13 +287,15 @@ func (l *life) written() string {
 		   FROM railhead.payment_outbox_keys k
 		   LEFT JOIN railhead.v_outbox_attempts a ON a.outbox_id = k.outbox_id AND a.attempt_no = 1
 		   LEFT JOIN LATERAL (
-		     SELECT string_agg(t.state || coalesce('(' || t.answers_attempt_no || ')', ''), ' ' ORDER BY t.attempt_no) AS rows,
+		     SELECT string_agg(t.state || coalesce('(' || t.answers_attempt_no || ')', ''), ' '
+		     ORDER BY t.attempt_no) AS rows,
 		       string_agg(DISTINCT t.rail_reference, ',') AS reference
 		     FROM railhead.payment_outbox_attempts t WHERE t.outbox_id = k.outbox_id) x ON true
 		   WHERE starts_with(k.instruction_id, $1 || ' ')),
 		  (SELECT string_agg(concat_ws(' ', p.instruction_id, p.payload, p.next_action, p.outcome_unknown, p.send_count), E'\n' ORDER BY p.instruction_id)
 		   FROM railhead.v_outbox_pending p),
-		  (SELECT count(*) || ' in flight' FROM railhead.payment_outbox_claims c WHERE c.worker_id = $1))`, l.prefix), l.prefix, "life")
+		  (SELECT count(*) || ' in flight' FROM railhead.payment_outbox_claims c
+		  WHERE c.worker_id = $1))`, l.prefix), l.prefix, "life")
 }
 
 // named is an instruction of this life, whose payload no encoding but UTF-8 can hold.
@@ -383,7 +385,8 @@ func (l *life) claim(ctx context.Context) error {
 	}
 	l.claims = result.Claims
 	for _, claim := range l.claims {
-		stored := l.text(`SELECT payload || expires_at::text FROM railhead.v_outbox_attempts WHERE outbox_id = $1 AND attempt_no = 1`, [16]byte(claim.OutboxID))
+		stored := l.text(`SELECT payload || expires_at::text FROM railhead.v_outbox_attempts WHERE outbox_id = $1
+			AND attempt_no = 1`, [16]byte(claim.OutboxID))
 		if got := string(claim.Payload) + claim.ExpiresAt.UTC().Format("2006-01-02 15:04:05.999999+00"); got != stored {
 			return fmt.Errorf("%w: claimed %s, stored %s", errWrong, got, stored)
 		}

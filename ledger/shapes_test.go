@@ -40,9 +40,11 @@ func TestRowsOfBothShapes(t *testing.T) {
 		same(t, what+": headers", string(c.Headers), headers)
 		same(t, what+": intact", c.Intact(), true)
 		same(t, what+": number", c.AttemptNo, no)
-		same(t, what+": instruction", c.InstructionID, d.text(`SELECT instruction_id FROM railhead.payment_outbox_keys WHERE outbox_id = $1`, [16]byte(c.OutboxID)))
+		same(t, what+": instruction", c.InstructionID, d.text(`SELECT instruction_id FROM railhead.payment_outbox_keys
+			WHERE outbox_id = $1`, [16]byte(c.OutboxID)))
 		same(t, what+": key", c.IdempotencyKey, c.InstructionID)
-		same(t, what+": sequence", int(c.SequenceID), d.Int(`SELECT sequence_id FROM railhead.payment_outbox_keys WHERE outbox_id = $1`, [16]byte(c.OutboxID)))
+		same(t, what+": sequence", int(c.SequenceID), d.Int(`SELECT sequence_id FROM railhead.payment_outbox_keys
+			WHERE outbox_id = $1`, [16]byte(c.OutboxID)))
 	}
 
 	waits, forged := enqueue(), enqueue()
@@ -55,7 +57,8 @@ func TestRowsOfBothShapes(t *testing.T) {
 	}
 	held, claimed := d.claimOne(enqueue()), d.claimOne(enqueue())
 	d.age()
-	same(t, "rows that name the transaction", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE xact IS NOT NULL`), 0)
+	same(t, "rows that name the transaction", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts
+		WHERE xact IS NOT NULL`), 0)
 	d.must(migrations.Check(t.Context(), d.super, d.Schema))
 	reader := openReader(t, d.Cell)
 	for _, id := range []payment.ID{waits, paid, failed, retried, parked, held.OutboxID} {
@@ -91,11 +94,13 @@ func TestRowsOfBothShapes(t *testing.T) {
 	same(t, "callback", d.late(callback(parked, payment.ResultExecuted, "b-3")), payment.VerdictSettled)
 
 	// A copy that a row carries is judged as ever.
-	d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}' WHERE outbox_id = $1`, [16]byte(forged))
+	d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}'
+		WHERE outbox_id = $1`, [16]byte(forged))
 	same(t, "forged copy", d.claimOne(forged).Intact(), false)
 
 	// A repeated call finds what it enqueued; a new one is of the new shape.
-	same(t, "replayed", d.text(`SELECT replayed::text || ' ' || outbox_id FROM railhead.enqueue_payment_outbox('instruction-1', 'participant', 'instruction-1', 'bank', $1)`, order),
+	same(t, "replayed", d.text(`SELECT replayed::text || ' ' || outbox_id
+		FROM railhead.enqueue_payment_outbox('instruction-1', 'participant', 'instruction-1', 'bank', $1)`, order),
 		"true "+waits.String())
 	fresh := enqueue()
 	same(t, "copies in pending", d.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE outbox_id = $1
@@ -104,7 +109,8 @@ func TestRowsOfBothShapes(t *testing.T) {
 	whole("new", d.claimOne(fresh), 3)
 	same(t, "copies in the archive", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
 		AND num_nonnulls(payload, headers, instruction_id, sequence_id, idempotency_key) > 0`, [16]byte(fresh)), 0)
-	same(t, "rows that name their transaction", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND xact IS NOT NULL`, [16]byte(fresh)), 3)
+	same(t, "rows that name their transaction", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = $1 AND xact IS NOT NULL`, [16]byte(fresh)), 3)
 	d.gapless()
 }
 
@@ -143,7 +149,8 @@ func TestMonthOfInstructionsDetached(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	id := d.enqueue()
-	month := d.text(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_instructions WHERE outbox_id = $1`, [16]byte(id))
+	month := d.text(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_instructions
+		WHERE outbox_id = $1`, [16]byte(id))
 	bound := d.text(`SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = $1::text::regclass`, month)
 	d.do(`ALTER TABLE railhead.payment_outbox_instructions DETACH PARTITION ` + month)
 

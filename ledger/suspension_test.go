@@ -40,7 +40,8 @@ func (d *desk) accept() {
 func (d *desk) suspendedAt() time.Time {
 	d.t.Helper()
 	var at pgtype.Timestamptz
-	d.must(d.super.QueryRow(d.t.Context(), `SELECT max(opened_at) FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`).Scan(&at))
+	d.must(d.super.QueryRow(d.t.Context(), `SELECT max(opened_at) FROM railhead.payment_outbox_suspensions
+		WHERE accepted_at IS NULL`).Scan(&at))
 	return at.Time
 }
 
@@ -59,7 +60,8 @@ func TestNothingEndsWhileSuspended(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			expired, waits, failed := d.enqueue(), d.enqueue(), plights["FAILED"](d)
-			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1`, [16]byte(expired))
+			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second'
+				WHERE outbox_id = $1`, [16]byte(expired))
 			doubt(d)
 			ended, err := d.exec.Expire(t.Context(), "reaper", 10)
 			d.must(err)
@@ -190,7 +192,9 @@ func TestKnownUntil(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	known := func() string {
-		return d.text(`SELECT coalesce((SELECT CASE WHEN known_until = '-infinity' THEN '-infinity' ELSE to_char(known_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') END FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)
+		return d.text(`SELECT coalesce((SELECT CASE WHEN known_until = '-infinity' THEN '-infinity'
+			ELSE to_char(known_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') END FROM railhead.payment_outbox_suspensions
+			WHERE accepted_at IS NULL), '')`)
 	}
 	beat := func(name, started, ticked string) {
 		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
@@ -209,7 +213,8 @@ func TestKnownUntil(t *testing.T) {
 	// A callback endpoint has not seen what was sent: it vouches for nothing, on this start or before.
 	beat("callback", "2026-02-02", "2026-02-04 00:00Z")
 	beat("callback that goes on", here, "2026-05-01 00:00Z")
-	d.do(`UPDATE railhead.outbox_heartbeats SET kind = 'callback', tick_before_start = '2026-02-04 00:00Z' WHERE name LIKE 'callback%'`)
+	d.do(`UPDATE railhead.outbox_heartbeats SET kind = 'callback', tick_before_start = '2026-02-04 00:00Z'
+		WHERE name LIKE 'callback%'`)
 	d.suspend()
 	same(t, "known until", known(), "2026-02-01 00:00")
 	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = '2026-03-01 00:00Z' WHERE name = 'newest'`)
@@ -220,12 +225,14 @@ func TestKnownUntil(t *testing.T) {
 	// Another start takes it over: the least counts, and it was opened now.
 	opened := d.text(`SELECT opened_at::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`)
 	otherStart := func() {
-		d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day' WHERE accepted_at IS NULL`)
+		d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day'
+			WHERE accepted_at IS NULL`)
 		d.suspend()
 	}
 	otherStart()
 	same(t, "a newer moment on another start", known(), "2026-02-01 00:00")
-	if again := d.text(`SELECT opened_at::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`); again == opened {
+	if again := d.text(`SELECT opened_at::text FROM railhead.payment_outbox_suspensions
+		WHERE accepted_at IS NULL`); again == opened {
 		t.Errorf("opened at %s as before", again)
 	}
 	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = '2026-01-15 00:00Z' WHERE name = 'newest'`)
@@ -263,7 +270,8 @@ func TestKnownUntil(t *testing.T) {
 	// profile that is applied from now on was in force before.
 	beat("ahead", "2025-12-01", "2100-01-01 00:00Z")
 	d.suspend()
-	same(t, "known after it was opened", d.text(`SELECT (known_until > opened_at + interval '1 second')::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "false")
+	same(t, "known after it was opened", d.text(`SELECT (known_until > opened_at + interval '1 second')::text
+		FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "false")
 }
 
 // TestHeartbeatOnAnotherStart is refused, so that it can't hide what is missing.
@@ -378,7 +386,8 @@ func TestAcceptedMeanwhile(t *testing.T) {
 	d.must(err)
 	d.must(d.exec.Suspend(t.Context(), "worker", outbox.CauseRowsMissing, "in a test", server.Now))
 	same(t, "open", open(), 1)
-	mustExec(t, d.Conn(t, celltest.Operator), `SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+	mustExec(t, d.Conn(t, celltest.Operator), `SELECT railhead.accept_timeline('compared', (SELECT s.opened_at
+		FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	d.must(d.exec.Suspend(t.Context(), "another", outbox.CauseRowsMissing, "found before that", server.Now))
 	same(t, "open after the acceptance", open(), 0)
 	server, err = d.exec.CheckServer(t.Context())

@@ -144,7 +144,8 @@ func TestTailAfterARestore(t *testing.T) {
 	d.do(`DELETE FROM railhead.payment_outbox_attempts WHERE instruction_id = 'forgotten'`)
 	d.do(`UPDATE railhead.payment_outbox_attempts SET xact = (xact::text::bigint - 10)::text::xid8`)
 	d.do(tailRow, "another", "0 s")
-	d.do(`UPDATE railhead.payment_outbox_attempts SET xact = (xact::text::bigint - 10)::text::xid8 WHERE instruction_id = 'another'`)
+	d.do(`UPDATE railhead.payment_outbox_attempts SET xact = (xact::text::bigint - 10)::text::xid8
+		WHERE instruction_id = 'another'`)
 	d.settled()
 	same(t, "went back", look(), true)
 	same(t, "went back again", look(), false)

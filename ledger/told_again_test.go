@@ -162,7 +162,9 @@ func TestForgedAfterARefusal(t *testing.T) {
 	o := d.operator()
 	claim := d.claimOne(d.enqueue())
 	d.record(told(sameKey, claim, payment.ResultRefusedTransient, ""))
-	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(claim.OutboxID))
+	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}'
+		FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id
+		AND p.outbox_id = $1`, [16]byte(claim.OutboxID))
 	d.record(told(sameKey, d.claimOne(claim.OutboxID), payment.ResultTampered, ""))
 	e := notExecuted()
 	e.RailSilent = false
@@ -204,7 +206,8 @@ func TestCodeOfALateLetter(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	code := func(id payment.ID) string {
-		return d.text(`SELECT coalesce(error_code, '-') FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id))
+		return d.text(`SELECT coalesce(error_code, '-') FROM railhead.payment_dead_letters
+			WHERE outbox_id = $1`, [16]byte(id))
 	}
 	claim := d.claimOne(d.enqueue())
 	o := told(sameKey, claim, payment.ResultRefusedFinal, "")
@@ -281,7 +284,9 @@ func TestInquiryThatIsNotOnItsWay(t *testing.T) {
 
 	claim := d.claimOne(d.enqueue())
 	d.record(told(sameKey, claim, payment.ResultUnknown, ""))
-	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(claim.OutboxID))
+	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}'
+		FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id
+		AND p.outbox_id = $1`, [16]byte(claim.OutboxID))
 	d.record(told(sameKey, d.claimOne(claim.OutboxID), payment.ResultTampered, ""))
 	_, err = o.InquirePayment(t.Context(), claim.OutboxID, why)
 	d.must(err)

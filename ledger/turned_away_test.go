@@ -27,7 +27,8 @@ func TestWhatWasTurnedAwayGoesToTheClaim(t *testing.T) {
 		d.record(told(stubborn, claim, step.result, ""))
 		claim = d.claimOne(id)
 		answeredAt := func(row int) (at time.Time) {
-			d.must(d.super.QueryRow(t.Context(), `SELECT completed_at FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND attempt_no = $2`,
+			d.must(d.super.QueryRow(t.Context(), `SELECT completed_at FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+				AND attempt_no = $2`,
 				[16]byte(id), row).Scan(&at))
 			return at
 		}

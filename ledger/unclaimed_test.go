@@ -33,7 +33,8 @@ func TestEndedBeforeItWasClaimed(t *testing.T) {
 		same(t, name+": what is shown", fmt.Sprintf("%s %s %d %v", line.Amount, line.Currency, *line.Priority,
 			line.ExpiresAt.IsZero()), "10.50 EUR 0 false")
 		same(t, name+": whole rows", d.Int(`SELECT count(*) FROM railhead.v_outbox_attempts
-			WHERE outbox_id = $1 AND headers = '{"traceparent": "x"}' AND enqueued_at IS NOT NULL AND next_action = 'SEND' AND send_count = 0`, [16]byte(id)), 1)
+			WHERE outbox_id = $1 AND headers = '{"traceparent": "x"}' AND enqueued_at IS NOT NULL AND next_action = 'SEND'
+			AND send_count = 0`, [16]byte(id)), 1)
 		if line.State == string(payment.Failed) {
 			d.must(hands[4].do(o, t, id))
 			again := d.claimOne(id)

@@ -41,7 +41,8 @@ func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 	if _, err := op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it"); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "what is left in pending", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id)), "0")
+	same(t, "what is left in pending", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_pending
+		WHERE outbox_id = $1`, [16]byte(id)), "0")
 	same(t, "closed", d.letter(id), "UNCLAIMABLE resolved")
 
 	// One that may have been sent is not ended by a word, and a claim of it neither.

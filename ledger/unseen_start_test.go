@@ -94,7 +94,8 @@ func TestAcceptedBeforeItWasSeen(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.suspend()
-	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day' WHERE accepted_at IS NULL`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day'
+		WHERE accepted_at IS NULL`)
 	_, err := d.operator().AcceptTimeline(t.Context(), d.suspendedAt(), why)
 	same(t, "refused", ledger.SQLState(err), "RH020")
 	d.suspend() // a guard has looked
@@ -144,7 +145,8 @@ func TestRefusedForNowAfterTheAcceptance(t *testing.T) {
 			_, err = d.operator().CancelPayment(t.Context(), id, why)
 			t.Log(err)
 		} else {
-			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1`, [16]byte(id))
+			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second'
+				WHERE outbox_id = $1`, [16]byte(id))
 			_, err = d.exec.Expire(t.Context(), "reaper", 10)
 			d.must(err)
 		}
@@ -166,7 +168,8 @@ func TestSuspendedByAClockThatWasAhead(t *testing.T) {
 	server, err := d.exec.CheckServer(t.Context())
 	d.must(err)
 	d.must(d.exec.Suspend(t.Context(), "worker", outbox.CauseRowsMissing, "in a test", server.Now))
-	same(t, "open", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "1")
+	same(t, "open", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions
+		WHERE accepted_at IS NULL`), "1")
 }
 
 // TestEvidenceUnderASuspensionOfBefore: an open suspension that a backup brought along is of

@@ -34,13 +34,16 @@ func TestViews(t *testing.T) {
 	if _, err := ingest.Enqueue(t.Context(), order(10)); err != nil {
 		t.Fatal(err)
 	}
-	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE attempt_count = 0")
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE " +
+		"attempt_count = 0")
 	// One that is parked, and one that is out for an inquiry, which counts once.
 	cell.Exec(`INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
 		VALUES (gen_random_uuid(), 'i', 'p', 'bank', 'OUTCOME_UNKNOWN')`)
 	cell.Exec(`INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
-		SELECT outbox_id, instruction_id, participant_id, rail_type, 'OUTCOME_UNKNOWN' FROM railhead.v_outbox_pending WHERE outcome_unknown`)
-	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE outcome_unknown")
+		SELECT outbox_id, instruction_id, participant_id, rail_type, 'OUTCOME_UNKNOWN' FROM railhead.v_outbox_pending
+		WHERE outcome_unknown`)
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE " +
+		"outcome_unknown")
 	for _, beat := range []outbox.Heartbeat{
 		{Name: "a", Kind: "relayer", Host: "h", Version: "v", Status: "running"},
 		{Name: "b", Kind: "reaper", Host: "h", Version: "v", Status: "running"},
@@ -57,7 +60,8 @@ func TestViews(t *testing.T) {
 		`SELECT state || ' ' || count || ' ' || at_least FROM railhead.v_outbox_backlog ORDER BY 1`:                                             "DISPATCHING 3 false|PENDING 1 false|UNKNOWN 1 false",
 		`SELECT reason || ' ' || rail_type || ' ' || status || ' ' || count FROM railhead.v_dead_letter_summary`:                                "FAILED bank pending 1|OUTCOME_UNKNOWN bank pending 2",
 		`SELECT concat_ws(' ', scope, name, status, pending, in_flight, outcome_unknown, dead_letters,
-			oldest_due_age BETWEEN interval '29 seconds' AND interval '1 hour', activity) FROM railhead.v_queue_health ORDER BY 1`: "cell * running 2 3 2 3 t|component a fresh running|component b warning running|component c stopped stopped|rail bank running 2 3 2 3 t",
+			oldest_due_age BETWEEN interval '29 seconds' AND interval '1 hour', activity) FROM railhead.v_queue_health
+			ORDER BY 1`: "cell * running 2 3 2 3 t|component a fresh running|component b warning running|component c stopped stopped|rail bank running 2 3 2 3 t",
 		`SELECT (clock_offset_ms BETWEEN -60000 AND 60000)::text FROM railhead.v_queue_health WHERE name = 'a'`: "true",
 	}
 	status, err := openReader(t, cell).Status(t.Context())

@@ -63,7 +63,8 @@ func TestAmountsAgree(t *testing.T) {
 				var valid bool
 				err := conn.QueryRow(t.Context(), `
 					WITH p AS (SELECT jsonb_build_object('amount', $1::text, 'currency', $2::text) AS payload)
-					SELECT coalesce((SELECT f.message FROM railhead.payment_outbox_violation('i', 'p', 'k', 'bank', p.payload, NULL, NULL, 1, '{}') f), ''),
+					SELECT coalesce((SELECT f.message
+					FROM railhead.payment_outbox_violation('i', 'p', 'k', 'bank', p.payload, NULL, NULL, 1, '{}') f), ''),
 					  coalesce(railhead.payment_outbox_valid('i', 'p', 'k', p.payload, NULL, NULL, 1, '{}', p.payload::text, 65536, 4096, 16, $3, true), false)
 					FROM p`, amount, currency.Code, currency.Exponent).Scan(&message, &valid)
 				if err != nil {

@@ -113,7 +113,8 @@ func refuseInvalid(ctx context.Context, tx *sql.Tx, cell string) error {
 		all = append(all, name+" "+found[name])
 	}
 	if len(all) > 0 {
-		return fmt.Errorf("%w: %s. Make these as the baseline has them, and run railhead migrate up again. Nothing was changed",
+		return fmt.Errorf("%w: %s. Make these as the baseline has them, and run railhead migrate up again. Nothing was "+
+			"changed",
 			ErrNotBaseline, strings.Join(all, "; "))
 	}
 	return nil

@@ -200,7 +200,8 @@ func RefuseNewer(ctx context.Context, on Querier, cell string) error {
 		return err
 	}
 	if theirs := versionOf(live); theirs.migration > wanted.version.migration {
-		return fmt.Errorf("%w: cell %s is at migration %d, and this binary ends at %d: use a binary as new as the one that migrated it",
+		return fmt.Errorf("%w: cell %s is at migration %d, and this binary ends at %d: use a binary as new as the one "+
+			"that migrated it",
 			ErrOtherSchema, cell, theirs.migration, wanted.version.migration)
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 // columns, and the states of an attempt.
 var origin = map[string]string{
 	"participant_outbox_sequences": "participant_id next_sequence_id",
-	"payment_outbox_pending": "outbox_id instruction_id participant_id sequence_id idempotency_key rail_type payload attempt_count " +
-		"next_attempt_at created_at",
-	"payment_outbox_attempts": "attempt_id outbox_id instruction_id participant_id sequence_id idempotency_key rail_type payload attempt_no " +
-		"state claimed_at completed_at error_code error_message latency_ms worker_id created_at",
+	"payment_outbox_pending": "outbox_id instruction_id participant_id sequence_id idempotency_key rail_type payload " +
+		"attempt_count next_attempt_at created_at",
+	"payment_outbox_attempts": "attempt_id outbox_id instruction_id participant_id sequence_id idempotency_key " +
+		"rail_type payload attempt_no state claimed_at completed_at error_code error_message latency_ms worker_id created_at",
 	"outbox_attempt_state": "DISPATCHING DISPATCHED RETRYABLE FAILED ZOMBIE_REQUEUE",
 }
 

@@ -55,10 +55,13 @@ func thawed(t *testing.T, from fs.FS, sums string) (complaints []string, lacking
 		case is:
 		case "":
 			lacking += is + "  " + path + "\n"
-			complaints = append(complaints, path+" has no sum: run go test ./migrations -run TestFrozen -update, and commit both")
+			complaints = append(complaints, path+" has no sum: run go test ./migrations -run TestFrozen -update, and commit "+
+				"both")
 		default:
-			complaints = append(complaints, path+" was changed after it was frozen: cells in the field have it as it was. Undo the change, "+
-				"and write it as the next number (make migration NAME=words). Only a file that was never committed may lose its line of "+sumsFile)
+			complaints = append(complaints, path+" was changed after it was frozen: cells in the field have it as it was. "+
+				"Undo the change, "+
+				"and write it as the next number (make migration NAME=words). Only a file that was never committed may lose its "+
+				"line of "+sumsFile)
 		}
 	}
 	for path := range said {
@@ -110,11 +113,13 @@ func TestFrozen(t *testing.T) {
 // removed a numbered file that is there now.
 func TestHistoryNeverChangesANumber(t *testing.T) {
 	t.Parallel()
-	if out, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output(); err != nil || strings.TrimSpace(string(out)) != "false" {
+	if out, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output(); err != nil ||
+		strings.TrimSpace(string(out)) != "false" {
 		t.Skip("there is no whole history here: this is no clone, or a shallow one")
 	}
 	// A file that is renamed, or changed in a merge, was changed too.
-	out, err := exec.Command("git", "log", "-m", "--full-history", "--no-renames", "--diff-filter=MDT", "--format=%n%h %s", "--name-only",
+	out, err := exec.Command("git", "log", "-m", "--full-history", "--no-renames", "--diff-filter=MDT",
+		"--format=%n%h %s", "--name-only",
 		"--", "sql", "testdata/baseline.txt").Output()
 	if err != nil {
 		t.Fatalf("reading the history: %v", err)
@@ -142,14 +147,16 @@ func TestNumbersMakeTheCurrentText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(pending) > 0 {
-		t.Errorf("no migration makes %s as functions/ and views/ have it: make migration NAME=words", strings.Join(pending, ", "))
+		t.Errorf("no migration makes %s as functions/ and views/ have it: make migration NAME=words",
+			strings.Join(pending, ", "))
 	}
 	unmade, err := migrations.Unmade(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(unmade) > 0 {
-		t.Errorf("migrations make %s, of which functions/ and views/ have nothing: take the file back, or drop it in a migration", strings.Join(unmade, ", "))
+		t.Errorf("migrations make %s, of which functions/ and views/ have nothing: take the file back, or drop it in a "+
+			"migration", strings.Join(unmade, ", "))
 	}
 	folder := checkout(t)
 	if err := os.Remove(filepath.Join(folder, "functions", "lock_payment.sql")); err != nil {
@@ -161,11 +168,13 @@ func TestNumbersMakeTheCurrentText(t *testing.T) {
 }
 
 // changesRows finds a statement that changes rows.
-var changesRows = regexp.MustCompile(`(?mi)^[^-\n]*\b(INSERT INTO|UPDATE \{?\w+\}?\.|DELETE FROM|MERGE INTO|TRUNCATE|COPY|USING)\b|^SELECT `)
+var changesRows = regexp.MustCompile(`(?mi)^[^-\n]*\b(INSERT INTO|UPDATE \{?\w+\}?\.|DELETE FROM|MERGE
+	INTO|TRUNCATE|COPY|USING)\b|^SELECT `)
 
 // stamp is the function that a migration stamps a cell with.
 func stamp(version, serves int) string {
-	return fmt.Sprintf("\n-- function schema_version\nCREATE OR REPLACE FUNCTION {cell}.schema_version() RETURNS text\nLANGUAGE sql IMMUTABLE\n"+
+	return fmt.Sprintf("\n-- function schema_version\nCREATE OR REPLACE FUNCTION {cell}.schema_version() RETURNS "+
+		"text\nLANGUAGE sql IMMUTABLE\n"+
 		"AS $$ SELECT 'migration %d, serves %d' $$;\n-- end of schema_version\n", version, serves)
 }
 
@@ -218,7 +227,8 @@ func TestDataMigrationsAreChecked(t *testing.T) {
 	t.Parallel()
 	celltest.New(t)
 	const before = `INSERT INTO railhead.payment_currencies (code, exponent) VALUES ('QQQ', 2)`
-	const after = `DO $$ BEGIN IF (SELECT exponent FROM railhead.payment_currencies WHERE code = 'QQQ') <> 3 THEN RAISE EXCEPTION 'the exponent stayed'; END IF; END $$`
+	const after = `DO $$ BEGIN IF (SELECT exponent FROM railhead.payment_currencies WHERE code = 'QQQ') <> 3
+		THEN RAISE EXCEPTION 'the exponent stayed'; END IF; END $$`
 	for update, says := range map[string]string{
 		"UPDATE {cell}.payment_currencies SET exponent = 3 WHERE code = 'QQQ';": "",
 		"UPDATE {cell}.payment_currencies SET exponent = 3 WHERE code = 'QQX';": "the exponent stayed",
@@ -228,7 +238,8 @@ func TestDataMigrationsAreChecked(t *testing.T) {
 		if err != nil || len(baseline) != 1 {
 			t.Fatal(baseline, err)
 		}
-		files := fstest.MapFS{baseline[0]: {Data: []byte(read(t, baseline[0]))}, "sql/00014_exponents.sql": {Data: []byte(update + stamp(14, 13))}}
+		files := fstest.MapFS{baseline[0]: {Data: []byte(read(t, baseline[0]))},
+			"sql/00014_exponents.sql": {Data: []byte(update + stamp(14, 13))}}
 		all, err := migrations.ReadNumbers(files, "railhead")
 		if err != nil {
 			t.Fatal(err)

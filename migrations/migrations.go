@@ -106,9 +106,11 @@ func checkNumbers(all []Migration) error {
 		stamp := stampOf(migration)
 		switch {
 		case stamp.migration != migration.Version:
-			return fmt.Errorf("%s makes no function %s that says migration %d", migration.Name, versionFunction, migration.Version)
+			return fmt.Errorf("%s makes no function %s that says migration %d", migration.Name, versionFunction,
+				migration.Version)
 		case stamp.serves < max(1, before.serves) || stamp.serves > stamp.migration:
-			return fmt.Errorf("%s says that it serves migration %d: it must be at least that of the migration before, and at most its own number", migration.Name, stamp.serves)
+			return fmt.Errorf("%s says that it serves migration %d: it must be at least that of the migration before, and at "+
+				"most its own number", migration.Name, stamp.serves)
 		}
 		before = stamp
 	}

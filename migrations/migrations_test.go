@@ -47,7 +47,8 @@ func TestDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("the schema is not the committed one; review the difference, then run go test ./migrations -update (-want +got):\n%s", diff)
+		t.Errorf("the schema is not the committed one; review the difference, then run go test ./migrations -update "+
+			"(-want +got):\n%s", diff)
 	}
 }
 

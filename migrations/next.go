@@ -16,7 +16,8 @@ import (
 var (
 	ErrNothingNew = errors.New("functions/ and views/ have nothing that the numbered files do not make")
 	ErrBadServes  = errors.New("a migration serves no older one than the migration before it does, and none after itself")
-	ErrBadName    = errors.New("a migration is named by lower-case words with underscores between, as in 00014_keep_sums.sql")
+	ErrBadName    = errors.New("a migration is named by lower-case words with underscores between, as in " +
+		"00014_keep_sums.sql")
 )
 
 var numberName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)

@@ -53,7 +53,8 @@ func TestNext(t *testing.T) {
 			t.Errorf("pending: %v, %v; want %v", got, err, want)
 		}
 	}
-	replace(t, filepath.Join(folder, "functions", "uuidv7_floor.sql"), "-- uuidv7_floor", "-- In other words: uuidv7_floor")
+	replace(t, filepath.Join(folder, "functions", "uuidv7_floor.sql"), "-- uuidv7_floor",
+		"-- In other words: uuidv7_floor")
 	pending() // a header is no part of what a cell has
 	replace(t, filepath.Join(folder, "functions", "lock_payment.sql"), "AS $$\n", "AS $$\n  -- as it is now\n")
 	replace(t, filepath.Join(folder, "views", "v_lanes.sql"), "h.host,", "h.host || '' AS host,")
@@ -70,18 +71,23 @@ func TestNext(t *testing.T) {
 	pending()
 	text := read(t, filepath.Join(folder, "sql", file))
 	for _, want := range []string{
-		fmt.Sprintf("-- Migration %d, two things. Binaries that need migration 13 or a newer one work on a cell that has it.\n", newest+1),
-		"-- function lock_payment\nCREATE OR REPLACE FUNCTION {cell}.lock_payment(", "-- as it is now", "-- end of lock_payment\n",
-		"-- view v_lanes\nCREATE OR REPLACE VIEW {cell}.v_lanes AS", "-- function schema_version\n", fmt.Sprintf("'migration %d, serves 13'", newest+1),
+		fmt.Sprintf("-- Migration %d, two things. Binaries that need migration 13 or a newer one work on a cell that has "+
+			"it.\n", newest+1),
+		"-- function lock_payment\nCREATE OR REPLACE FUNCTION {cell}.lock_payment(", "-- as it is now",
+		"-- end of lock_payment\n",
+		"-- view v_lanes\nCREATE OR REPLACE VIEW {cell}.v_lanes AS", "-- function schema_version\n",
+		fmt.Sprintf("'migration %d, serves 13'", newest+1),
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s lacks %q:\n%s", file, want, text)
 		}
 	}
-	if file, err = migrations.Next(folder, "tables_alone", newest+1, true); err != nil || file != fmt.Sprintf("%05d_tables_alone.sql", newest+2) {
+	if file, err = migrations.Next(folder, "tables_alone", newest+1, true); err != nil ||
+		file != fmt.Sprintf("%05d_tables_alone.sql", newest+2) {
 		t.Fatalf("%s, %v", file, err)
 	}
-	if text := read(t, filepath.Join(folder, "sql", file)); !strings.Contains(text, fmt.Sprintf("'migration %d, serves %d'", newest+2, newest+1)) || strings.Contains(text, "lock_payment") {
+	if text := read(t, filepath.Join(folder, "sql", file)); !strings.Contains(text,
+		fmt.Sprintf("'migration %d, serves %d'", newest+2, newest+1)) || strings.Contains(text, "lock_payment") {
 		t.Errorf("%s is\n%s", file, text)
 	}
 	for _, serves := range []int64{-1, newest, newest + 4} { // before what the one before serves, and after itself
@@ -111,7 +117,8 @@ func TestNumbersAreWellFormed(t *testing.T) {
 		stamp(1, -1): "that says migration 1",
 	} {
 		folder := t.TempDir()
-		if err := errors.Join(os.Mkdir(filepath.Join(folder, "sql"), 0o755), os.WriteFile(filepath.Join(folder, "sql", "00001_a.sql"), []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.Mkdir(filepath.Join(folder, "sql"), 0o755),
+			os.WriteFile(filepath.Join(folder, "sql", "00001_a.sql"), []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 		_, err := migrations.ReadNumbers(os.DirFS(folder), "railhead")

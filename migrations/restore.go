@@ -81,7 +81,8 @@ func restoreIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) ([
 			grants = append(grants, again...)
 		}
 		if _, err := tx.ExecContext(ctx, "DROP FUNCTION "+f.Identity); err != nil {
-			return nil, fmt.Errorf("dropping %s, which has other arguments or another result than this build's: %w", f.Identity, err)
+			return nil, fmt.Errorf("dropping %s, which has other arguments or another result than this build's: %w",
+				f.Identity, err)
 		}
 		names = append(names, f.Name)
 	}

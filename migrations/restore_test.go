@@ -135,7 +135,8 @@ func TestCheckSaysWhatToRun(t *testing.T) {
 		"unreadable":          {setVersion("migration seven"), "run railhead migrate up"},
 		"newer": {
 			setVersion(fmt.Sprintf("migration 99, serves %d", ours+1)),
-			fmt.Sprintf("is at migration 99, which works with binaries that need migration %d or a newer one, and this binary ends at %d: start a binary as new as", ours+1, ours),
+			fmt.Sprintf("is at migration 99, which works with binaries that need migration %d or a newer one, and this "+
+				"binary ends at %d: start a binary as new as", ours+1, ours),
 		},
 		"newer, for this one": {setVersion(fmt.Sprintf("migration 99, serves %d", ours)) + `; ALTER FUNCTION railhead.cancel_payment SECURITY INVOKER`, ""},
 		"newer, for older":    {setVersion(fmt.Sprintf("migration 99, serves %d", ours-1)), ""},

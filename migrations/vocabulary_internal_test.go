@@ -33,7 +33,8 @@ func TestVocabulary(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text.String() != string(committed) {
-		t.Errorf("the vocabulary is\n%s\nand the committed one\n%s\nWhere the change is meant, run go test ./migrations -update, and review the schema too",
+		t.Errorf("the vocabulary is\n%s\nand the committed one\n%s\nWhere the change is meant, run go test ./migrations "+
+			"-update, and review the schema too",
 			text.String(), committed)
 	}
 }
@@ -49,7 +50,8 @@ func TestVocabularyRefuses(t *testing.T) {
 	}
 	got, err := Statement("SELECT FROM {cell}.t WHERE state IN ({claim_states}) AND profile #>> '{inquiry,max}' = '{}'",
 		"railhead")
-	if want := "SELECT FROM railhead.t WHERE state IN ('DISPATCHING', 'INQUIRING') AND profile #>> '{inquiry,max}' = '{}'"; err != nil || got != want {
+	if want := "SELECT FROM railhead.t WHERE state IN ('DISPATCHING', 'INQUIRING') AND profile #>> '{inquiry,max}' = " +
+		"'{}'"; err != nil || got != want {
 		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-var update = flag.Bool("update", false, "write testdata/decisions.golden anew, to be read line by line before it is committed")
+var update = flag.Bool("update", false, "write testdata/decisions.golden anew, to be read line by line before it is "+
+	"committed")
 
 // The golden file is the table for readers: what becomes of an instruction on
 // eight kinds of rail, answer by answer. The oracle proves; this page explains.

@@ -200,7 +200,8 @@ func TestUnknownIsNeverResentOutsideTheWindow(t *testing.T) {
 		first := again.Add(-age)
 		for _, forgotten := range histories(d.claim.Gaps, first, window) {
 			if !executes(append(forgotten, first), window) && executes(append(forgotten, first, again), window) {
-				t.Fatalf("sent again at %s, first at %s: after the sends %s that are forgotten it is executed then, and was not at first", again, first, forgotten)
+				t.Fatalf("sent again at %s, first at %s: after the sends %s that are forgotten it is executed then, and was not "+
+					"at first", again, first, forgotten)
 			}
 		}
 		if (d.SendCount >= d.policy.Retry.MaxSends || d.claim.SendOnce) && d.CountsSend {

@@ -40,25 +40,29 @@ func archiveProofs() []Proof {
 		}, proveNumbers),
 		overInstructions(Proof{
 			Name: "transitions", Promise: appendOnly,
-			Shows:    "Every row may follow the one before it; a row that needs an operator's evidence has the operator's act in the log",
+			Shows: "Every row may follow the one before it; a row that needs an operator's evidence has the operator's " +
+				"act in the log",
 			Expected: "legal transitions only",
 			Counts:   "rows of the archive",
 		}, proveTransitions),
 		overInstructions(Proof{
 			Name: "answers", Promise: appendOnly,
-			Shows:    "Every outcome answers the claim before it, no claim is answered twice, and a row that answers none is of a kind that does not",
+			Shows: "Every outcome answers the claim before it, no claim is answered twice, and a row that answers none is " +
+				"of a kind that does not",
 			Expected: "one answer a claim",
 			Counts:   "rows of the archive",
 		}, proveAnswers),
 		overInstructions(Proof{
 			Name: "evidence", Promise: silence,
-			Shows:    "No payment is recorded as executed, failed or safe to send again without evidence; an unknown outcome stays unknown until there is evidence",
+			Shows: "No payment is recorded as executed, failed or safe to send again without evidence; an unknown outcome " +
+				"stays unknown until there is evidence",
 			Expected: "for every certainty a result that proves it, or an operator's act",
 			Counts:   "rows of the archive and of pending",
 		}, proveEvidence),
 		overInstructions(Proof{
 			Name: "operator-acts", Promise: appendOnly,
-			Shows:    "Every cancellation, replay, requested inquiry and resolution in the archive is an act in the operator log, and the other way round",
+			Shows: "Every cancellation, replay, requested inquiry and resolution in the archive is an act in the operator " +
+				"log, and the other way round",
 			Expected: "as many rows as acts",
 			Counts:   "acts",
 		}, proveActs),
@@ -70,13 +74,15 @@ func archiveProofs() []Proof {
 		}, proveOneDispatched),
 		overInstructions(Proof{
 			Name: "terminal", Promise: paidOnce,
-			Shows:    "An instruction that has ended, needs an operator or is claimed has no row in pending from which it could be sent again",
+			Shows: "An instruction that has ended, needs an operator or is claimed has no row in pending from which it " +
+				"could be sent again",
 			Expected: "no pending row after an end, a dead letter or an open claim",
 			Counts:   "instructions",
 		}, proveTerminal),
 		overInstructions(Proof{
 			Name: "nothing-lost", Promise: nothingLost,
-			Shows:    "Every instruction is in pending, is in flight and recent, has ended, or is in the dead letters, and a row has its payload",
+			Shows: "Every instruction is in pending, is in flight and recent, has ended, or is in the dead letters, and a " +
+				"row has its payload",
 			Expected: "no other instruction, and none without a payload",
 			Counts:   "instructions",
 		}, proveNothingLost),

@@ -16,13 +16,15 @@ func contentProofs() []Proof {
 	return []Proof{
 		overInstructions(Proof{
 			Name: "identity", Promise: paidOnce,
-			Shows:    "Every row of pending and archive names the instruction, key, participant and number that the registry has under its outbox_id",
+			Shows: "Every row of pending and archive names the instruction, key, participant and number that the registry " +
+				"has under its outbox_id",
 			Expected: "no row that differs, none without a row of the registry",
 			Counts:   "rows of the archive and of pending",
 		}, proveIdentity),
 		{
 			Name: "fingerprints", Promise: paidOnce,
-			Shows: "Amount, payee and every other field of each instruction, and of each pending and each claimed row of it, are as enqueued: " +
+			Shows: "Amount, payee and every other field of each instruction, and of each pending and each claimed row of it, " +
+				"are as enqueued: " +
 				"the fingerprint is recomputed here, over the stored text, and by the database",
 			Expected: "three equal fingerprints a row",
 			Counts:   "payloads",
@@ -32,7 +34,8 @@ func contentProofs() []Proof {
 		},
 		{
 			Name: "rail-keys", Promise: paidOnce,
-			Shows: "The key by which a rail de-duplicates an instruction is the one that is derived from its caller's key: it is derived here, " +
+			Shows: "The key by which a rail de-duplicates an instruction is the one that is derived from its caller's key: " +
+				"it is derived here, " +
 				"so that the rail recognises a repeated enqueue that a restore lost",
 			Expected: "every stored rail key is the derived one",
 			Counts:   "rail keys",
@@ -41,11 +44,13 @@ func contentProofs() []Proof {
 		},
 		{
 			Name: "idempotency", Promise: paidOnce,
-			Shows:    "One instruction_id and idempotency_key stand for one outbox_id, in the registry, in pending and in the archive",
-			Expected: "no pair with two",
-			Counts:   "pairs of keys",
-			Reads:    []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"}, Statements: []string{"sql/idempotency.sql"},
-			Ledger: true, page: proveIdempotency, script: violations("idempotency"),
+			Shows: "One instruction_id and idempotency_key stand for one outbox_id, in the registry, in pending and in " +
+				"the archive",
+			Expected:   "no pair with two",
+			Counts:     "pairs of keys",
+			Reads:      []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"},
+			Statements: []string{"sql/idempotency.sql"},
+			Ledger:     true, page: proveIdempotency, script: violations("idempotency"),
 		},
 	}
 }
@@ -57,7 +62,8 @@ func proveIdentity(i *instruction, _ Options, t *tally) {
 		case i.key == nil:
 			t.offend("%s: %s has it and the registry does not", i.id, where)
 		case is != *i.key:
-			t.offend("%s: %s has instruction %s, key %s, number %d of %s; the registry has instruction %s, key %s, number %d of %s",
+			t.offend("%s: %s has instruction %s, key %s, number %d of %s; the registry has instruction %s, key %s, number %d "+
+				"of %s",
 				i.id, where, is.InstructionID, is.IdempotencyKey, is.SequenceID, is.ParticipantID,
 				i.key.InstructionID, i.key.IdempotencyKey, i.key.SequenceID, i.key.ParticipantID)
 		}
@@ -93,23 +99,26 @@ func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *ta
 	var id pgtype.UUID
 	var no int
 	var payload, recomputed, registered []byte
-	_, err = pgx.ForEachRow(rows, []any{&source, &id, &no, &participant, &rail, &payload, &recomputed, &registered}, func() error {
-		t.rows++
-		where := source
-		if no > 0 {
-			where = fmt.Sprintf("row %d (%s)", no, source)
-		}
-		here := payment.Fingerprint(participant, rail, payload)
-		switch outbox := payment.ID(id.Bytes); {
-		case registered == nil:
-			t.offend("%s: %s has a payload without a fingerprint in the registry", outbox, where)
-		case !bytes.Equal(here[:], registered):
-			t.offend("%s: %s is not what was enqueued: its fingerprint is %x, the registry's %x", outbox, where, here[:8], registered[:8])
-		case !bytes.Equal(recomputed, registered):
-			t.offend("%s: %s: the database's own function returns %x, and the registry has %x", outbox, where, recomputed[:min(8, len(recomputed))], registered[:8])
-		}
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&source, &id, &no, &participant, &rail, &payload, &recomputed, &registered},
+		func() error {
+			t.rows++
+			where := source
+			if no > 0 {
+				where = fmt.Sprintf("row %d (%s)", no, source)
+			}
+			here := payment.Fingerprint(participant, rail, payload)
+			switch outbox := payment.ID(id.Bytes); {
+			case registered == nil:
+				t.offend("%s: %s has a payload without a fingerprint in the registry", outbox, where)
+			case !bytes.Equal(here[:], registered):
+				t.offend("%s: %s is not what was enqueued: its fingerprint is %x, the registry's %x", outbox, where, here[:8],
+					registered[:8])
+			case !bytes.Equal(recomputed, registered):
+				t.offend("%s: %s: the database's own function returns %x, and the registry has %x", outbox, where,
+					recomputed[:min(8, len(recomputed))], registered[:8])
+			}
+			return nil
+		})
 	return err
 }
 
@@ -146,7 +155,8 @@ func proveIdempotency(ctx context.Context, s *session, tx pgx.Tx, p page, t *tal
 			t.rows += n
 			return nil
 		}
-		t.offend("instruction %s, key %s: outbox_id %s and %s", instructionID, key, payment.ID(id.Bytes), payment.ID(other.Bytes))
+		t.offend("instruction %s, key %s: outbox_id %s and %s", instructionID, key, payment.ID(id.Bytes),
+			payment.ID(other.Bytes))
 		return nil
 	})
 	return err

@@ -94,7 +94,8 @@ func settles(r row) bool {
 // settlesItself reports whether a row ends the payment by a refusal of its only
 // unknown send, which is not sent again. Only late evidence does that.
 func settlesItself(r row) bool {
-	return r.state == payment.Failed && (r.result == payment.ResultRefusedTransient || r.result == payment.ResultRefusedBusiness) &&
+	return r.state == payment.Failed && (r.result == payment.ResultRefusedTransient ||
+		r.result == payment.ResultRefusedBusiness) &&
 		(r.errorCode == payment.CodeNewIDNeeded || r.errorCode == payment.CodeBusinessRefused)
 }
 

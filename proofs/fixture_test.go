@@ -27,12 +27,13 @@ func lived(t testing.TB) pgtest.Template {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 5", Build: func(ctx context.Context, adminURL string) error {
-		if err := base.Build(ctx, adminURL); err != nil {
-			return err
-		}
-		return live(ctx, adminURL)
-	}}
+	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 5",
+		Build: func(ctx context.Context, adminURL string) error {
+			if err := base.Build(ctx, adminURL); err != nil {
+				return err
+			}
+			return live(ctx, adminURL)
+		}}
 }
 
 // database is a clone of it, on a server of the test's own or, for nil, the shared one.
@@ -46,13 +47,15 @@ func database(t testing.TB, cluster *pgtest.Cluster) *pgtest.DB {
 
 // The rails of the fixture, by what decides about them.
 var (
-	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame}
-	never   = payment.Policy{}
-	asks    = payment.Policy{
+	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
+		IDAfterRefusal: payment.IDSame}
+	never = payment.Policy{}
+	asks  = payment.Policy{
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
 		Inquiry: payment.InquiryPolicy{
 			Max: 2, Intervals: []payment.Duration{payment.Duration(time.Second)},
-			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond), NotFoundUntil: payment.Duration(24 * time.Hour),
+			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond),
+			NotFoundUntil: payment.Duration(24 * time.Hour),
 		},
 	}
 	provisional = payment.Policy{
@@ -85,7 +88,8 @@ func live(ctx context.Context, adminURL string) (err error) {
 		}
 		return config
 	}
-	for login, conn := range map[string]**pgx.Conn{"": &l.super, celltest.Ingest: &l.ingest, celltest.Operator: &l.operator} {
+	for login, conn := range map[string]**pgx.Conn{"": &l.super, celltest.Ingest: &l.ingest,
+		celltest.Operator: &l.operator} {
 		if *conn, err = pgx.ConnectConfig(ctx, as(login)); err != nil {
 			return err
 		}
@@ -114,7 +118,8 @@ func (l *life) enqueue() (id payment.ID) {
 	l.do(l.ingest, func(conn *pgx.Conn) error {
 		return conn.QueryRow(l.ctx, `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, $2, $1, 'bank',
 			jsonb_build_object('amount', $3::text, 'currency', 'EUR', 'creditor', jsonb_build_object('account', 'DE-' || $1), 'note', 'Zürich "ß" \ ü'))`,
-			fmt.Sprintf("instruction-%d", l.n), fmt.Sprintf("participant-%d", l.n%3), fmt.Sprintf("%d.50", l.n)).Scan((*[16]byte)(&id))
+			fmt.Sprintf("instruction-%d", l.n), fmt.Sprintf("participant-%d", l.n%3),
+			fmt.Sprintf("%d.50", l.n)).Scan((*[16]byte)(&id))
 	})
 	return id
 }
@@ -131,20 +136,23 @@ func (l *life) exec(conn *pgx.Conn, sql string, args ...any) {
 
 // claim makes one instruction due and claims only it.
 func (l *life) claim(id payment.ID) payment.Claim {
-	l.exec(l.super, `UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
+	l.exec(l.super, `UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'
+		WHERE outbox_id = $1`, [16]byte(id))
 	if l.err != nil {
 		return payment.Claim{}
 	}
 	var version int
 	l.do(l.super, func(conn *pgx.Conn) error {
-		return conn.QueryRow(l.ctx, `SELECT profile_version FROM railhead.payment_rails WHERE rail_type = $1`, celltest.Bank).Scan(&version)
+		return conn.QueryRow(l.ctx, `SELECT profile_version FROM railhead.payment_rails
+			WHERE rail_type = $1`, celltest.Bank).Scan(&version)
 	})
 	if l.err != nil {
 		return payment.Claim{}
 	}
 	result, err := l.executor.Turn(l.ctx, outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "worker",
-		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: version, RenderVersion: "render/1"}},
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: version,
+			RenderVersion: "render/1"}},
 	}})
 	switch {
 	case err != nil:
@@ -173,7 +181,8 @@ func (l *life) record(o payment.Outcome) {
 	if l.err != nil {
 		return
 	}
-	result, err := l.executor.Turn(l.ctx, outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := l.executor.Turn(l.ctx, outbox.Turn{Outcomes: []payment.Outcome{o},
+		Finished: []payment.ID{o.Claim.ClaimID}})
 	if l.err = err; err == nil && len(result.Late) > 0 {
 		l.err = errors.New("an outcome was late")
 	}
@@ -198,7 +207,8 @@ func (l *life) late(want payment.Verdict, o payment.Outcome) {
 }
 
 // callback is what a rail reports by itself.
-func (l *life) callback(want payment.Verdict, claim payment.Claim, decision payment.Decision, result payment.Result, reference string) {
+func (l *life) callback(want payment.Verdict, claim payment.Claim, decision payment.Decision, result payment.Result,
+	reference string) {
 	claim.AttemptNo = 0
 	l.late(want, outcome(claim, decision, result, reference))
 }

@@ -74,7 +74,10 @@ func TestFormsAgree(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			db := database(t, nil)
 			super := db.Conn(t, "")
-			if err := unguarded(t, super, func() error { return meddle(t, super, rand.New(rand.NewPCG(seed, 17))) }); err != nil {
+			if err := unguarded(t, super, func() error {
+				return meddle(t, super,
+					rand.New(rand.NewPCG(seed, 17)))
+			}); err != nil {
 				t.Fatal(err)
 			}
 			o := proofs.Options{Names: ledgerProofs, PageSize: 5}
@@ -122,8 +125,10 @@ func meddle(t *testing.T, conn *pgx.Conn, draw *rand.Rand) error {
 		sql := meddlings[draw.IntN(len(meddlings))]
 		table := sql[strings.Index(sql, "railhead."):]
 		table, _, _ = strings.Cut(table, " ")
-		row := fmt.Sprintf(`(tableoid, ctid) = (SELECT tableoid, ctid FROM %s ORDER BY md5(ctid::text || '%d') LIMIT 1)`, table, draw.Int64())
-		sql = strings.NewReplacer("{row}", row, "{n}", fmt.Sprint(draw.IntN(4)), "{state}", pick(states), "{result}", pick(results),
+		row := fmt.Sprintf(`(tableoid, ctid) = (SELECT tableoid, ctid FROM %s
+			ORDER BY md5(ctid::text || '%d') LIMIT 1)`, table, draw.Int64())
+		sql = strings.NewReplacer("{row}", row, "{n}", fmt.Sprint(draw.IntN(4)), "{state}", pick(states), "{result}",
+			pick(results),
 			"{code}", pick([]string{"RESOLVED", "EXPIRED", "NEW_ID_NEEDED", "BUSINESS_REFUSED"})).Replace(sql)
 		_, err := conn.Exec(t.Context(), sql)
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pgErr.Code, "23") {

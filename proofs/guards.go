@@ -17,19 +17,23 @@ func guardProofs() []Proof {
 	return []Proof{
 		{
 			Name: "schema", Promise: appendOnly,
-			Shows:    "Tables, columns, constraints, indexes, triggers and the bodies of functions are, line by line, those that this build migrates to",
-			Expected: "no additional line, and none missing", Reads: []string{"schema_migrations"}, Statements: []string{"sql/version.sql", "sql/uuidv7.sql", schemaComparison},
-			whole: proveSchema, script: schemaLines,
+			Shows: "Tables, columns, constraints, indexes, triggers and the bodies of functions are, line by line, those " +
+				"that this build migrates to",
+			Expected: "no additional line, and none missing", Reads: []string{"schema_migrations"},
+			Statements: []string{"sql/version.sql", "sql/uuidv7.sql", schemaComparison},
+			whole:      proveSchema, script: schemaLines,
 		},
 		{
 			Name: "triggers", Promise: appendOnly,
-			Shows:    "UPDATE, DELETE and TRUNCATE are refused by triggers that exist and are ENABLE ALWAYS on every table and partition, and there is no other trigger",
+			Shows: "UPDATE, DELETE and TRUNCATE are refused by triggers that exist and are ENABLE ALWAYS on every table " +
+				"and partition, and there is no other trigger",
 			Expected: "every trigger in place and always on", Statements: []string{"sql/triggers.sql"},
 			whole: judged("triggers"), script: judgement("triggers", nil),
 		},
 		{
 			Name: "guards", Promise: paidOnce,
-			Shows:    "The unique indexes and checks on which the promises depend are valid on every partition, text is stored and sorted by its bytes, and tables survive a crash",
+			Shows: "The unique indexes and checks on which the promises depend are valid on every partition, text is " +
+				"stored and sorted by its bytes, and tables survive a crash",
 			Expected: "every index and check in place, COLLATE \"C\" everywhere", Statements: []string{"sql/guards.sql"},
 			whole: judged("guards"), script: judgement("guards", nil),
 		},
@@ -44,9 +48,10 @@ func guardProofs() []Proof {
 		},
 		{
 			Name: "origin-executor", Promise: appendOnly,
-			Shows:    "The executor role can't update or delete an attempt",
-			Expected: "no such privilege, on the archive or a partition", Statements: []string{"sql/origin_executor.sql", "sql/attempts.sql"},
-			script: judgement("origin_executor", nil),
+			Shows:      "The executor role can't update or delete an attempt",
+			Expected:   "no such privilege, on the archive or a partition",
+			Statements: []string{"sql/origin_executor.sql", "sql/attempts.sql"},
+			script:     judgement("origin_executor", nil),
 			whole: origin("origin_executor", nil, func(a attempt) bool {
 				return a.role == "railhead_executor" && (a.Verb == "UPDATE" || a.Verb == "DELETE") &&
 					strings.HasPrefix(a.Name, "payment_outbox_attempts")
@@ -54,9 +59,10 @@ func guardProofs() []Proof {
 		},
 		{
 			Name: "origin-truncate", Promise: appendOnly,
-			Shows:    "TRUNCATE fails for every role and login",
-			Expected: "no such privilege, on any table, of any role or login", Statements: []string{"sql/origin_truncate.sql", "sql/attempts.sql"},
-			script: judgement("origin_truncate", roleArguments),
+			Shows:      "TRUNCATE fails for every role and login",
+			Expected:   "no such privilege, on any table, of any role or login",
+			Statements: []string{"sql/origin_truncate.sql", "sql/attempts.sql"},
+			script:     judgement("origin_truncate", roleArguments),
 			whole: origin("origin_truncate", func(s *session) []any { return []any{s.roleNames(), s.matrix.Owner} },
 				func(a attempt) bool { return a.Verb == "TRUNCATE" }),
 		},

@@ -39,7 +39,8 @@ func TestGoldenList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "the list of proofs; review it, then run go test ./proofs -update", strings.Split(text.String(), "\n"), strings.Split(string(committed), "\n"))
+	want(t, "the list of proofs; review it, then run go test ./proofs -update", strings.Split(text.String(), "\n"),
+		strings.Split(string(committed), "\n"))
 }
 
 var (
@@ -59,10 +60,12 @@ func TestStatements(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A name in braces, or a number after a dollar, is a place that was not filled.
-		if left := unfilled.FindString(comments.ReplaceAllString(text, "")); left != "" || strings.Contains(text, "file does not exist") || strings.Contains(text, "railhead.") {
+		if left := unfilled.FindString(comments.ReplaceAllString(text, "")); left != "" ||
+			strings.Contains(text, "file does not exist") || strings.Contains(text, "railhead.") {
 			t.Errorf("%s: its SQL is not whole: %q\n%s", proof.Name, left, text)
 		}
-		if strings.ContainsAny(proof.Name, " _") || proof.Shows == "" || proof.Expected == "" || proof.Promise == "" || len(proof.Statements) == 0 {
+		if strings.ContainsAny(proof.Name, " _") || proof.Shows == "" || proof.Expected == "" || proof.Promise == "" ||
+			len(proof.Statements) == 0 {
 			t.Errorf("%s does not say all about itself", proof.Name)
 		}
 	}

@@ -66,7 +66,8 @@ func (l *life) everything() {
 	l.exec(l.operator, `SELECT railhead.cancel_payment($1, 'the participant asked')`, [16]byte(cancelled))
 
 	expired := l.enqueue()
-	l.exec(l.super, `UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(expired))
+	l.exec(l.super, `UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-01'
+		WHERE outbox_id = $1`, [16]byte(expired))
 	if l.err == nil {
 		_, l.err = l.executor.Expire(l.ctx, "reaper", 10)
 	}
@@ -115,7 +116,8 @@ func (l *life) everything() {
 
 	gone := l.enqueue() // cancelled, and reported as executed, wrongly
 	l.exec(l.operator, `SELECT railhead.cancel_payment($1, 'the participant asked')`, [16]byte(gone))
-	l.callback(payment.VerdictConflict, payment.Claim{OutboxID: gone, RailType: celltest.Bank}, executed, payment.ResultExecuted, "ref-gone")
+	l.callback(payment.VerdictConflict, payment.Claim{OutboxID: gone, RailType: celltest.Bank}, executed,
+		payment.ResultExecuted, "ref-gone")
 	l.resolve(gone, false)
 
 	// Parked, and put out for an inquiry that an operator asked for: answered, in vain,

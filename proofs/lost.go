@@ -57,6 +57,7 @@ func (i *instruction) inFlight(claim row, o Options, t *tally) {
 		return
 	}
 	if claim.claimedAgo > o.InFlightMax {
-		t.offend("%s: claim %d is open for %d s; the reaper should have repaired it", i.id, claim.no, int64(claim.claimedAgo.Seconds()))
+		t.offend("%s: claim %d is open for %d s; the reaper should have repaired it", i.id, claim.no,
+			int64(claim.claimedAgo.Seconds()))
 	}
 }

@@ -90,7 +90,8 @@ func TestOffencesCoverProofs(t *testing.T) {
 		t.Errorf("%d offences, want %d or more", len(all), leastOffences)
 	}
 	for n, one := range all {
-		if one.Offence == "" || one.Plant == "" || one.CaughtBy == "" || one.Says == "" || !slices.Contains([]string{"", byNote, byNoRun}, one.Noticed) {
+		if one.Offence == "" || one.Plant == "" || one.CaughtBy == "" || one.Says == "" ||
+			!slices.Contains([]string{"", byNote, byNoRun}, one.Noticed) {
 			t.Errorf("offence %d (%s) is not complete", n+1, one.Offence)
 		}
 		if slices.ContainsFunc(all[:n], func(other offence) bool { return other.Offence == one.Offence }) {
@@ -116,7 +117,8 @@ func TestOffences(t *testing.T) {
 	_, cluster := pgtest.Server(t, pgserver.Options{})
 	var lines, said []string
 	control := func(when string) {
-		report := prove(t, database(t, cluster).Conn(t, ""), proofs.Options{Behaviour: true, Logins: celltest.Logins(), InFlightMax: unhurried})
+		report := prove(t, database(t, cluster).Conn(t, ""),
+			proofs.Options{Behaviour: true, Logins: celltest.Logins(), InFlightMax: unhurried})
 		for _, result := range report.Proofs {
 			if result.Status != proofs.Passed {
 				t.Fatalf("control, %s: %s is %s: %s", when, result.Name, result.Status, result.Seen)
@@ -212,7 +214,8 @@ func planted(t *testing.T, cluster *pgtest.Cluster, one offence) proofs.Result {
 	db := database(t, cluster)
 	super := db.Conn(t, "")
 	run := func(sql string) error {
-		_, err := super.Exec(t.Context(), strings.ReplaceAll(sql, "{database}", pgx.Identifier{db.Name}.Sanitize())+"; RESET ROLE")
+		_, err := super.Exec(t.Context(), strings.ReplaceAll(sql, "{database}",
+			pgx.Identifier{db.Name}.Sanitize())+"; RESET ROLE")
 		return err
 	}
 	if one.Undo != "" {
@@ -259,7 +262,8 @@ func unguarded(t *testing.T, conn *pgx.Conn, plant func() error) error {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `
 		SELECT format('ALTER TABLE ONLY %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
-			format('ALTER TABLE ONLY %s ENABLE %s TRIGGER %I', tgrelid::regclass, CASE tgenabled WHEN 'A' THEN 'ALWAYS' ELSE '' END, tgname)
+			format('ALTER TABLE ONLY %s ENABLE %s TRIGGER %I', tgrelid::regclass, CASE tgenabled WHEN 'A' THEN 'ALWAYS'
+			ELSE '' END, tgname)
 		FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
 		WHERE c.relnamespace = 'railhead'::regnamespace AND NOT tgisinternal`)
 	if err != nil {

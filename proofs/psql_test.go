@@ -40,12 +40,14 @@ func byHand(t testing.TB, db *pgtest.DB, proof proofs.Proof, o proofs.Options, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	login, known := map[string]string{"railhead_auditor": celltest.Auditor, "railhead_control": celltest.Control, "superuser": ""}[proof.RunAs]
+	login, known := map[string]string{"railhead_auditor": celltest.Auditor, "railhead_control": celltest.Control,
+		"superuser": ""}[proof.RunAs]
 	if !known {
 		t.Fatalf("%s is run as %q, which no login of the cell is", proof.Name, proof.RunAs)
 	}
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), psql(t), "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", db.URL(login))
+	cmd := exec.CommandContext(t.Context(), psql(t), "--no-psqlrc", "--quiet", "--no-align", "--tuples-only",
+		db.URL(login))
 	cmd.Env = slices.Concat(os.Environ(), env)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(proof.Heading()+text), &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -61,7 +63,8 @@ func TestPrinted(t *testing.T) {
 	t.Parallel()
 	_, cluster := pgtest.Server(t, pgserver.Options{})
 	whole, empty := database(t, cluster), celltest.On(t, cluster).DB
-	settings := "PGOPTIONS=-c standard_conforming_strings=off -c quote_all_identifiers=on -c search_path=public -c transform_null_equals=on"
+	settings := "PGOPTIONS=-c standard_conforming_strings=off -c quote_all_identifiers=on -c search_path=public -c " +
+		"transform_null_equals=on"
 	for _, proof := range proofs.All() {
 		t.Run(proof.Name, func(t *testing.T) {
 			for what, rows := range map[string][]string{

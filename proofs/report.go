@@ -67,7 +67,8 @@ type Report struct {
 	Failed    int       `json:"failed"`
 	NotRun    int       `json:"not_run"`
 	Empty     int       `json:"empty"`
-	Rows      int64     `json:"rows"` // rows of the ledger that were checked, each once for every proof that checked it; 0: there are none
+	// rows of the ledger that were checked, each once for every proof that checked it; 0: there are none
+	Rows int64 `json:"rows"`
 }
 
 func (s *session) newReport(ctx context.Context) (Report, error) {
@@ -82,7 +83,8 @@ func (s *session) newReport(ctx context.Context) (Report, error) {
 	r := Report{
 		Railhead: s.options.Build, Commit: s.options.Commit, TakenAt: s.facts.TakenAt.UTC(), Behaviour: s.options.Behaviour,
 		Database: Database{
-			SystemIdentifier: system, Database: plain(s.facts.Database), Cell: s.cell, ServerVersion: plain(s.facts.ServerVersion),
+			SystemIdentifier: system, Database: plain(s.facts.Database), Cell: s.cell,
+			ServerVersion: plain(s.facts.ServerVersion),
 			SchemaVersion: version, Standby: s.facts.Standby, Login: plain(s.facts.Login), Superuser: s.facts.Superuser,
 		},
 	}

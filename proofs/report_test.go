@@ -24,7 +24,8 @@ import (
 func TestReport(t *testing.T) {
 	t.Parallel()
 	db := database(t, nil)
-	report := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"grants", "transitions"}, Build: "v1", Commit: "0123abcd"})
+	report := prove(t, db.Conn(t, celltest.Auditor),
+		proofs.Options{Names: []string{"grants", "transitions"}, Build: "v1", Commit: "0123abcd"})
 	want(t, "build", report.Railhead+" "+report.Commit, "v1 0123abcd")
 	want(t, "database", report.Database.Database, db.Name)
 	want(t, "login", report.Database.Login, celltest.Auditor)
@@ -33,7 +34,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "schema version", report.Database.SchemaVersion, all[len(all)-1].Version)
-	if report.Database.SystemIdentifier == "" || report.Database.ServerVersion == "" || time.Since(report.TakenAt).Abs() > time.Hour {
+	if report.Database.SystemIdentifier == "" || report.Database.ServerVersion == "" ||
+		time.Since(report.TakenAt).Abs() > time.Hour {
 		t.Errorf("the report does not say where and when: %+v", report)
 	}
 	want(t, "summary", report.Summary(), fmt.Sprintf("proofs: passed=2 failed=0 rows_checked=%d", report.Proofs[1].Rows))
@@ -85,7 +87,8 @@ func TestEvidenceIsNoted(t *testing.T) {
 	want(t, "status", report.Proofs[0].Status, proofs.Passed)
 	super := db.Conn(t, "")
 	var resolved int
-	if err := super.QueryRow(t.Context(), `SELECT count(*) FROM railhead.payment_operator_log WHERE act = 'RESOLVE'`).Scan(&resolved); err != nil {
+	if err := super.QueryRow(t.Context(), `SELECT count(*) FROM railhead.payment_operator_log
+		WHERE act = 'RESOLVE'`).Scan(&resolved); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "notes", len(report.Proofs[0].Notes), resolved)
@@ -104,7 +107,8 @@ func TestEvidenceIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	silent := 0
-	for _, note := range prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes {
+	for _, note := range prove(t, db.Conn(t, celltest.Auditor),
+		proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes {
 		if strings.HasSuffix(note, ", mail"+wordless) {
 			silent++
 		}
@@ -115,28 +119,35 @@ func TestEvidenceIsNoted(t *testing.T) {
 		FROM railhead.payment_operator_log l WHERE l.act = 'RESOLVE' LIMIT 1`); err != nil {
 		t.Fatal(err)
 	}
-	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); !strings.Contains(said, ", letter; against the rail's word, row 7") {
+	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor),
+		proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); !strings.Contains(said,
+		", letter; against the rail's word, row 7") {
 		t.Errorf("of a resolution against the rail's word the notes say %q", said)
 	}
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
 		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', jsonb_build_object('executed', true, 'document', 'wire', 'rail_reference', o.rail_reference)
-		FROM (SELECT outbox_id, rail_type FROM railhead.payment_operator_log JOIN railhead.payment_outbox_attempts USING (outbox_id) WHERE act = 'RESOLVE' LIMIT 1) l
+		FROM (SELECT outbox_id, rail_type FROM railhead.payment_operator_log
+		JOIN railhead.payment_outbox_attempts USING (outbox_id) WHERE act = 'RESOLVE' LIMIT 1) l
 		JOIN railhead.payment_outbox_attempts o ON o.rail_type = l.rail_type AND o.outbox_id <> l.outbox_id
 		WHERE o.state = 'DISPATCHED' AND o.rail_reference IS NOT NULL LIMIT 1`); err != nil {
 		t.Fatal(err)
 	}
-	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); strings.Count(said, "; under a reference that payment ") != 1 {
+	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor),
+		proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); strings.Count(said,
+		"; under a reference that payment ") != 1 {
 		t.Errorf("of a reference that the rail gave to another payment the notes say %q", said)
 	}
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
 		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "ticket"}'
-		FROM (SELECT outbox_id FROM railhead.payment_operator_log WHERE act = 'RESOLVE' LIMIT 1) l, generate_series(1, 40)`); err != nil {
+		FROM (SELECT outbox_id FROM railhead.payment_operator_log
+		WHERE act = 'RESOLVE' LIMIT 1) l, generate_series(1, 40)`); err != nil {
 		t.Fatal(err)
 	}
 	// None of them hides behind others: the report has them all.
 	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
 	want(t, "notes of many resolutions", len(notes), resolved+43)
-	want(t, "notes of those by ticket", len(slices.DeleteFunc(notes, func(note string) bool { return !strings.HasSuffix(note, ", ticket") })), 40)
+	want(t, "notes of those by ticket", len(slices.DeleteFunc(notes,
+		func(note string) bool { return !strings.HasSuffix(note, ", ticket") })), 40)
 }
 
 // TestNotesOfSideDoors: a condition that is no violation and that an auditor should know is
@@ -148,7 +159,8 @@ func TestNotesOfSideDoors(t *testing.T) {
 	super := db.Conn(t, "")
 	do := func(sql string) {
 		t.Helper()
-		if _, err := super.Exec(t.Context(), strings.ReplaceAll(sql, "{database}", pgx.Identifier{db.Name}.Sanitize())); err != nil {
+		if _, err := super.Exec(t.Context(), strings.ReplaceAll(sql, "{database}",
+			pgx.Identifier{db.Name}.Sanitize())); err != nil {
 			t.Fatal(err)
 		}
 	}

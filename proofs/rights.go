@@ -13,7 +13,8 @@ func rightsProofs() []Proof {
 	return []Proof{
 		{
 			Name: "grants", Promise: roles,
-			Shows:    "Every privilege on tables, columns, views, functions, sequences, types and the schema is in the role matrix, and the other way round",
+			Shows: "Every privilege on tables, columns, views, functions, sequences, types and the schema is in the role " +
+				"matrix, and the other way round",
 			Expected: "no difference, no option to grant", Statements: []string{matrixComparison},
 			whole: differing("%d privileges of %d roles, all as in the matrix",
 				acl.MissingObject, acl.ExtraGrant, acl.GrantOption, acl.MissingGrant),
@@ -21,7 +22,8 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "public", Promise: roles,
-			Shows:    "PUBLIC has no privilege in the cell, and no role but the owner can create an object in it or, as PUBLIC, anywhere else in the database",
+			Shows: "PUBLIC has no privilege in the cell, and no role but the owner can create an object in it or, as " +
+				"PUBLIC, anywhere else in the database",
 			Expected: "no privilege of PUBLIC, no CREATE", Statements: []string{"sql/public.sql"},
 			whole: judged("public"), script: judgement("public", nil),
 		},
@@ -29,41 +31,49 @@ func rightsProofs() []Proof {
 			Name: "owners", Promise: roles,
 			Shows:    "Every object of the cell belongs to the owner role, which no login can use",
 			Expected: "no other owner", Statements: []string{matrixComparison},
-			whole: differing("%d privileges of %d roles, every object with its owner", acl.WrongOwner), script: differences(acl.WrongOwner),
+			whole:  differing("%d privileges of %d roles, every object with its owner", acl.WrongOwner),
+			script: differences(acl.WrongOwner),
 		},
 		{
 			Name: "defaults", Promise: roles,
 			Shows:    "An object that is created later grants no role a privilege",
 			Expected: "no default privilege", Statements: []string{matrixComparison},
-			whole: differing("%d privileges of %d roles, none by default", acl.DefaultGrant), script: differences(acl.DefaultGrant),
+			whole:  differing("%d privileges of %d roles, none by default", acl.DefaultGrant),
+			script: differences(acl.DefaultGrant),
 		},
 		{
 			Name: "roles", Promise: roles,
 			Shows:    "The roles exist and are neither logins nor SUPERUSER, BYPASSRLS, CREATEROLE, CREATEDB or REPLICATION",
 			Expected: "every role with exactly these attributes", Statements: []string{matrixComparison},
-			whole: differing("%d privileges of %d roles, each with its attributes", acl.MissingRole, acl.RoleAttribute), script: differences(acl.MissingRole, acl.RoleAttribute),
+			whole:  differing("%d privileges of %d roles, each with its attributes", acl.MissingRole, acl.RoleAttribute),
+			script: differences(acl.MissingRole, acl.RoleAttribute),
 		},
 		{
 			Name: "members", Promise: roles,
-			Shows:    "Every login of a role is a member of that role only, by inheritance, and no login reaches the owner or, through a predefined role, all data",
-			Expected: "one role for each login, inherited and without ADMIN; no role that bypasses grants", Statements: []string{matrixComparison, "sql/members.sql"},
-			whole: proveMembers, script: memberships,
+			Shows: "Every login of a role is a member of that role only, by inheritance, and no login reaches the owner " +
+				"or, through a predefined role, all data",
+			Expected:   "one role for each login, inherited and without ADMIN; no role that bypasses grants",
+			Statements: []string{matrixComparison, "sql/members.sql"},
+			whole:      proveMembers, script: memberships,
 		},
 		{
 			Name: "definers", Promise: roles,
-			Shows:    "Functions that run with their owner's rights can't be diverted by a caller's objects",
-			Expected: "search_path = pg_catalog, the cell, pg_temp; tables named in full", Statements: []string{"sql/definers.sql"},
-			whole: judged("definers"), script: judgement("definers", nil),
+			Shows:      "Functions that run with their owner's rights can't be diverted by a caller's objects",
+			Expected:   "search_path = pg_catalog, the cell, pg_temp; tables named in full",
+			Statements: []string{"sql/definers.sql"},
+			whole:      judged("definers"), script: judgement("definers", nil),
 		},
 		{
 			Name: "side-doors", Promise: roles,
-			Shows:    "No view, function, reference, publication, subscription, rule or policy gives access to the cell's rows past its grants",
+			Shows: "No view, function, reference, publication, subscription, rule or policy gives access to the cell's " +
+				"rows past its grants",
 			Expected: "none; those that can't be closed are noted", Statements: []string{"sql/side_doors.sql"},
 			whole: judged("side_doors"), script: judgement("side_doors", nil),
 		},
 		{
 			Name: "replica-mode", Promise: appendOnly,
-			Shows:    "No role but a superuser can turn triggers off by session_replication_role, or starts with a setting that weakens durability",
+			Shows: "No role but a superuser can turn triggers off by session_replication_role, or starts with a setting " +
+				"that weakens durability",
 			Expected: "no such grant, no such setting", Statements: []string{"sql/replica_mode.sql"},
 			whole: judged("replica_mode"), script: judgement("replica_mode", nil),
 		},

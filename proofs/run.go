@@ -139,7 +139,8 @@ func (s *session) broken(ctx context.Context) error {
 func (s *session) result(p Proof, t tally, took time.Duration, err error) Result {
 	r := Result{
 		Name: p.Name, Promise: p.Promise, Shows: p.Shows, Ledger: p.Ledger, Statements: p.Statements, Expected: p.Expected,
-		Requested: s.options.requests(p), Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes, Logins: t.logins, TookMS: took.Milliseconds(),
+		Requested: s.options.requests(p), Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes,
+		Logins: t.logins, TookMS: took.Milliseconds(),
 	}
 	if more := t.noted - len(t.notes); more > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("and %d more", more))

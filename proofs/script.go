@@ -47,7 +47,8 @@ func (p Proof) scripted(matrix acl.Matrix, o Options) (string, error) {
 	if p.Tries {
 		mode, timeout = "WRITE", tryTimeout
 	}
-	begin := strings.NewReplacer("{mode}", mode, "{lock_timeout}", timeout).Replace(statement("sql/parts/begin.sql", o.Cell))
+	begin := strings.NewReplacer("{mode}", mode, "{lock_timeout}",
+		timeout).Replace(statement("sql/parts/begin.sql", o.Cell))
 	return begin + strings.TrimRight(body, "\n") + ";\nROLLBACK;\n", nil
 }
 
@@ -126,7 +127,10 @@ func memberships(matrix acl.Matrix, o Options) (string, error) {
 	if len(o.Logins) > 0 {
 		expected = "ARRAY[" + list(o.logins()) + "]"
 	}
-	walked, err := judgement("members", func(matrix acl.Matrix) []string { return append(roleArguments(matrix), expected) })(matrix, o)
+	walked, err := judgement("members", func(matrix acl.Matrix) []string {
+		return append(roleArguments(matrix),
+			expected)
+	})(matrix, o)
 	return compared + "UNION ALL\n" + walked, err
 }
 
@@ -175,7 +179,8 @@ func everyVerb(matrix acl.Matrix, o Options) (string, error) {
 		}
 	}
 	for _, g := range matrix.Grants {
-		grants = append(grants, "("+list([]string{g.Role, g.Privilege, string(g.Object.Kind), g.Object.Name, g.Object.Column})+")")
+		grants = append(grants, "("+list([]string{g.Role, g.Privilege, string(g.Object.Kind), g.Object.Name,
+			g.Object.Column})+")")
 	}
 	return strings.NewReplacer(
 		"{roles}", values(names), "{grants}", values(grants),
@@ -193,7 +198,8 @@ func everyChange(matrix acl.Matrix, o Options) (string, error) {
 		}
 		triers = append(triers, "("+list([]string{role.Name, "", wanted})+")")
 	}
-	triers = append(triers, "("+list([]string{"", "", "recorded"})+")", "("+list([]string{"", replicaMode, "recorded"})+")")
+	triers = append(triers, "("+list([]string{"", "", "recorded"})+")",
+		"("+list([]string{"", replicaMode, "recorded"})+")")
 	return strings.NewReplacer(
 		"{triers}", values(triers), "{attempts}", inlined(statement("sql/append_only.sql", o.Cell)),
 	).Replace(statement("sql/parts/try_append_only.sql", o.Cell)), nil
@@ -202,7 +208,8 @@ func everyChange(matrix acl.Matrix, o Options) (string, error) {
 // everyToken makes the attempts of tokens.
 func everyToken(_ acl.Matrix, o Options) (string, error) {
 	return strings.NewReplacer(
-		"{plant}", inlined(statement("sql/tokens_plant.sql", o.Cell)), "{attempts}", inlined(statement("sql/tokens.sql", o.Cell)),
+		"{plant}", inlined(statement("sql/tokens_plant.sql", o.Cell)), "{attempts}",
+		inlined(statement("sql/tokens.sql", o.Cell)),
 	).Replace(statement("sql/parts/try_tokens.sql", o.Cell)), nil
 }
 
@@ -252,5 +259,6 @@ func (p Proof) Heading() string {
 	if p.RunAs == asSuperuser {
 		who = "a superuser, at a quiet hour or on a copy: it takes short locks"
 	}
-	return fmt.Sprintf("-- %s: %s\n-- expected: %s; each row below is a violation\n-- run it as %s\n", p.Name, p.Shows, p.Expected, who)
+	return fmt.Sprintf("-- %s: %s\n-- expected: %s; each row below is a violation\n-- run it as %s\n", p.Name, p.Shows,
+		p.Expected, who)
 }

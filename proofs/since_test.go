@@ -48,7 +48,8 @@ func TestSince(t *testing.T) {
 	if err := gap(t, super); err != nil {
 		t.Fatal(err)
 	}
-	for from, status := range map[time.Time]proofs.Status{{}: proofs.Failed, since: proofs.Passed, time.Now().Add(time.Hour): proofs.Empty} {
+	for from, status := range map[time.Time]proofs.Status{{}: proofs.Failed, since: proofs.Passed,
+		time.Now().Add(time.Hour): proofs.Empty} {
 		report := prove(t, auditor, proofs.Options{Names: []string{"sequence"}, Since: from})
 		want(t, "sequence since "+from.String(), report.Proofs[0].Status, status)
 	}
@@ -57,7 +58,8 @@ func TestSince(t *testing.T) {
 // gap removes the first number of a participant.
 func gap(t *testing.T, conn *pgx.Conn) error {
 	return unguarded(t, conn, func() error {
-		_, err := conn.Exec(t.Context(), `DELETE FROM railhead.payment_outbox_keys WHERE participant_id = 'participant-1' AND sequence_id = 1`)
+		_, err := conn.Exec(t.Context(), `DELETE FROM railhead.payment_outbox_keys WHERE participant_id = 'participant-1'
+			AND sequence_id = 1`)
 		return err
 	})
 }
@@ -102,7 +104,8 @@ func snapshot(t *testing.T, conn *pgx.Conn) []int64 {
 	t.Helper()
 	counts := make([]int64, 6)
 	err := conn.QueryRow(t.Context(), `
-		SELECT (SELECT count(*) FROM railhead.payment_outbox_attempts), (SELECT count(*) FROM railhead.payment_outbox_pending),
+		SELECT (SELECT count(*) FROM railhead.payment_outbox_attempts), (SELECT count(*)
+		FROM railhead.payment_outbox_pending),
 			(SELECT count(*) FROM railhead.payment_outbox_keys), (SELECT count(*) FROM pg_class),
 			(SELECT count(*) FROM pg_roles WHERE rolname LIKE 'railhead\_prove%'), (SELECT count(*) FROM pg_trigger)`).
 		Scan(&counts[0], &counts[1], &counts[2], &counts[3], &counts[4], &counts[5])

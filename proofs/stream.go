@@ -15,7 +15,8 @@ func streamProofs() []Proof {
 	return []Proof{
 		{
 			Name: "sequence", Promise: strict,
-			Shows:    "The instructions of every participant are numbered 1 to n, each number once, and each instruction is in pending or the archive",
+			Shows: "The instructions of every participant are numbered 1 to n, each number once, and each instruction is " +
+				"in pending or the archive",
 			Expected: "no gap, no double",
 			Reads: []string{
 				"payment_outbox_keys.outbox_id", "payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
@@ -28,8 +29,9 @@ func streamProofs() []Proof {
 			Name: "sequence-next", Promise: strict,
 			Shows:    "The next number of every participant is the one after its last",
 			Expected: "n + 1",
-			Reads:    []string{"payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id", "participant_outbox_sequences"},
-			RunAs:    asControl, Statements: []string{"sql/sequence_next.sql"},
+			Reads: []string{"payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
+				"participant_outbox_sequences"},
+			RunAs: asControl, Statements: []string{"sql/sequence_next.sql"},
 			Ledger: true, whole: judged("sequence_next"), script: judgement("sequence_next", nil),
 		},
 	}
@@ -66,7 +68,8 @@ func proveSequence(ctx context.Context, s *session, t *tally) error {
 			return err
 		}
 	}
-	t.seen = fmt.Sprintf("%d numbers of %d participants, from the first since %s", t.rows, len(starts), s.options.Since.UTC().Format("2006-01-02T15:04:05Z"))
+	t.seen = fmt.Sprintf("%d numbers of %d participants, from the first since %s", t.rows, len(starts),
+		s.options.Since.UTC().Format("2006-01-02T15:04:05Z"))
 	return nil
 }
 
@@ -101,7 +104,8 @@ func (s *session) follow(ctx context.Context, t *tally, at *stream, only pgtype.
 				n++
 				at.see(t, participant, number, payment.ID(id.Bytes))
 				if !held && !left(id, s.horizon) {
-					t.offend("participant %s: number %d (%s) is neither in pending nor in the archive", participant, number, payment.ID(id.Bytes))
+					t.offend("participant %s: number %d (%s) is neither in pending nor in the archive", participant, number,
+						payment.ID(id.Bytes))
 				}
 				return nil
 			})
@@ -132,7 +136,8 @@ func (at *stream) see(t *tally, participant string, number int64, id payment.ID)
 	case number == at.next+1:
 		t.offend("participant %s: number %d is missing before number %d (%s)", participant, at.next, number, id)
 	case number > at.next:
-		t.offend("participant %s: numbers %d to %d are missing before number %d (%s)", participant, at.next, number-1, number, id)
+		t.offend("participant %s: numbers %d to %d are missing before number %d (%s)", participant, at.next, number-1,
+			number, id)
 	}
 	at.next = number + 1
 }

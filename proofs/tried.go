@@ -19,9 +19,11 @@ func triedProofs() []Proof {
 	return []Proof{
 		{
 			Name: "verbs", Promise: roles,
-			Shows: "Every role, and a login with no role, tries every verb on every object: SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, " +
+			Shows: "Every role, and a login with no role, tries every verb on every object: SELECT, INSERT, UPDATE, DELETE, " +
+				"TRUNCATE, REFERENCES, " +
 				"TRIGGER, EXECUTE, CREATE, COPY, LOCK; each column of its own",
-			Expected: "success where the matrix grants it, otherwise 42501", Statements: []string{"sql/attempts.sql"}, Tries: true,
+			Expected: "success where the matrix grants it, otherwise 42501", Statements: []string{"sql/attempts.sql"},
+			Tries: true,
 			RunAs: asSuperuser, script: tried(everyVerb),
 			whole: func(ctx context.Context, s *session, t *tally) error {
 				return s.tryAll(ctx, t, func(attempt) bool { return true })
@@ -29,7 +31,8 @@ func triedProofs() []Proof {
 		},
 		{
 			Name: "append-only", Promise: appendOnly,
-			Shows: "UPDATE, DELETE and TRUNCATE of append-only tables, and TRUNCATE of all others, fail for every role, for the owner and for a " +
+			Shows: "UPDATE, DELETE and TRUNCATE of append-only tables, and TRUNCATE of all others, fail for every role, for " +
+				"the owner and for a " +
 				"superuser, in replica mode too, on every partition by its own name",
 			Expected: "42501 for roles, P0001 for owner and superuser", Statements: []string{"sql/append_only.sql"}, Tries: true,
 			RunAs: asSuperuser, script: tried(everyChange),
@@ -37,9 +40,11 @@ func triedProofs() []Proof {
 		},
 		{
 			Name: "tokens", Promise: roles,
-			Shows: "With the login of the HTTP API and without a token no instruction can be enqueued, read or cancelled, and with one participant's token " +
+			Shows: "With the login of the HTTP API and without a token no instruction can be enqueued, read or cancelled, " +
+				"and with one participant's token " +
 				"none of another participant, nor with one that has expired, was revoked or is valid for another act",
-			Expected: "success with the participant's own token only", Statements: []string{"sql/tokens_plant.sql", "sql/tokens.sql"}, Tries: true,
+			Expected:   "success with the participant's own token only",
+			Statements: []string{"sql/tokens_plant.sql", "sql/tokens.sql"}, Tries: true,
 			RunAs: asSuperuser, script: tried(everyToken),
 			whole: proveTokens,
 		},
@@ -139,7 +144,8 @@ func (s *session) wanted(a attempt) verdict {
 const tryTimeout = "200ms"
 
 // origin is a proof by the catalog, and by attempts if they are requested and possible.
-func origin(file string, args func(*session) []any, among func(attempt) bool) func(context.Context, *session, *tally) error {
+func origin(file string, args func(*session) []any,
+	among func(attempt) bool) func(context.Context, *session, *tally) error {
 	return func(ctx context.Context, s *session, t *tally) error {
 		var given []any
 		if args != nil {
@@ -165,7 +171,8 @@ func origin(file string, args func(*session) []any, among func(attempt) bool) fu
 func (s *session) tryAll(ctx context.Context, t *tally, among func(attempt) bool) error {
 	return s.try(ctx, t, func(tx pgx.Tx, suffix string) ([]attempt, error) {
 		outsider, scratch := "railhead_prove_outsider_"+suffix, "railhead_prove_"+suffix
-		_, err := tx.Exec(ctx, fmt.Sprintf("CREATE ROLE %s; CREATE SCHEMA %s; GRANT USAGE, CREATE ON SCHEMA %[2]s TO PUBLIC", outsider, scratch))
+		_, err := tx.Exec(ctx, fmt.Sprintf("CREATE ROLE %s; CREATE SCHEMA %s; GRANT USAGE, CREATE ON SCHEMA %[2]s TO "+
+			"PUBLIC", outsider, scratch))
 		if err != nil {
 			return nil, fmt.Errorf("preparing the attempts: %w", err)
 		}

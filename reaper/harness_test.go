@@ -163,7 +163,8 @@ func (y *yard) beat(worker, status string, ago time.Duration) {
 	y.t.Helper()
 	y.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, vouched, stale_after_ms, last_tick_at)
 		VALUES ($1, 'relayer', 'host', 'v', $2, true, 10000, clock_timestamp() - make_interval(secs => $3))
-		ON CONFLICT (name) DO UPDATE SET status = excluded.status, last_tick_at = excluded.last_tick_at`, worker, status, ago.Seconds())
+		ON CONFLICT (name) DO UPDATE
+		SET status = excluded.status, last_tick_at = excluded.last_tick_at`, worker, status, ago.Seconds())
 }
 
 // fate returns the rows, the pending row, and the letter.
@@ -171,10 +172,13 @@ func (y *yard) fate(id payment.ID) string {
 	y.t.Helper()
 	return y.text(`
 		SELECT concat_ws(', ',
-			(SELECT string_agg(state || coalesce('/' || error_code, ''), ' ' ORDER BY attempt_no) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1),
-			(SELECT format('%s sends=%s', next_action, send_count) || CASE WHEN outcome_unknown THEN ' unknown' ELSE '' END || CASE WHEN provisional THEN ' provisional' ELSE '' END
+			(SELECT string_agg(state || coalesce('/' || error_code, ''), ' ' ORDER BY attempt_no)
+			FROM railhead.payment_outbox_attempts WHERE outbox_id = $1),
+			(SELECT format('%s sends=%s', next_action, send_count) || CASE WHEN outcome_unknown THEN ' unknown'
+			ELSE '' END || CASE WHEN provisional THEN ' provisional' ELSE '' END
 				FROM railhead.payment_outbox_pending WHERE outbox_id = $1),
-			(SELECT 'letter ' || reason || ' ' || status FROM railhead.payment_dead_letters WHERE outbox_id = $1))`, [16]byte(id))
+			(SELECT 'letter ' || reason || ' ' || status FROM railhead.payment_dead_letters
+			WHERE outbox_id = $1))`, [16]byte(id))
 }
 
 func (y *yard) inFlight() int { return y.Int(`SELECT count(*) FROM railhead.payment_outbox_claims`) }

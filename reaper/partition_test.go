@@ -62,7 +62,8 @@ func (y *yard) guarded(parent string) {
 				y.t.Errorf("%s: %v", sql, err)
 			}
 		}
-		same(y.t, "grants on "+name, y.Int(`SELECT count(*) FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1::text::regclass AND a.grantee <> c.relowner`, name), 0)
+		same(y.t, "grants on "+name, y.Int(`SELECT count(*) FROM pg_class c, aclexplode(c.relacl) a
+			WHERE c.oid = $1::text::regclass AND a.grantee <> c.relowner`, name), 0)
 	}
 }
 

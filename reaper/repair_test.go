@@ -127,7 +127,8 @@ func TestLostIsUnknown(t *testing.T) {
 			y.age(time.Minute)
 			y.once(y.reaper())
 			same(t, "fate", y.fate(claim.OutboxID), c.want)
-			same(t, "result", y.text(`SELECT coalesce(max(result), 'none') FROM railhead.payment_outbox_attempts WHERE state <> 'DISPATCHING'`), "none")
+			same(t, "result", y.text(`SELECT coalesce(max(result), 'none') FROM railhead.payment_outbox_attempts
+				WHERE state <> 'DISPATCHING'`), "none")
 		})
 	}
 }
@@ -262,12 +263,14 @@ func TestReapersAndALateWorker(t *testing.T) {
 		WHERE c.state = 'DISPATCHING' AND 1 <> (
 			SELECT count(*) FROM railhead.payment_outbox_attempts a
 			WHERE a.outbox_id = c.outbox_id AND a.answers_attempt_no = c.attempt_no AND a.state <> 'LATE_OUTCOME')
-			AND NOT EXISTS (SELECT FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = c.outbox_id AND a.state = 'DISPATCHED' AND a.answers_attempt_no = c.attempt_no)`), "0")
+			AND NOT EXISTS (SELECT FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = c.outbox_id
+			AND a.state = 'DISPATCHED' AND a.answers_attempt_no = c.attempt_no)`), "0")
 	same(t, "instructions with gaps or two executions", y.text(`
 		SELECT count(*)::text FROM (SELECT FROM railhead.payment_outbox_attempts GROUP BY outbox_id
 			HAVING max(attempt_no) <> count(*) OR count(*) FILTER (WHERE state = 'DISPATCHED') > 1) x`), "0")
 	same(t, "executed according to the worker, and recorded", y.text(`
-		SELECT count(DISTINCT outbox_id)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`), fmt.Sprint(instructions/2))
+		SELECT count(DISTINCT outbox_id)::text FROM railhead.payment_outbox_attempts
+		WHERE state = 'DISPATCHED'`), fmt.Sprint(instructions/2))
 	same(t, "nowhere", y.text(`
 		SELECT count(*)::text FROM railhead.payment_outbox_keys k
 		WHERE coalesce(railhead.payment_outbox_state(k.outbox_id), '') NOT IN ('PENDING', 'UNKNOWN', 'DISPATCHED', 'PARKED')`), "0")
@@ -295,7 +298,8 @@ func TestOneStuckRepair(t *testing.T) {
 	defer tx.Rollback(t.Context())
 	columns := `outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type`
 	if _, err := tx.Exec(t.Context(), `INSERT INTO railhead.payment_outbox_attempts (attempt_id, attempt_no, state, outcome_unknown, provisional, `+columns+`)
-		SELECT gen_random_uuid(), 2, 'LATE_OUTCOME', false, false, `+columns+` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(held)); err != nil {
+		SELECT gen_random_uuid(), 2, 'LATE_OUTCOME', false, false, `+columns+` FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = $1`, [16]byte(held)); err != nil {
 		t.Fatal(err)
 	}
 	r := y.reaper()

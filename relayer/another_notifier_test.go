@@ -15,7 +15,8 @@ import (
 )
 
 // notifyHolders counts the sessions that have armed the notifier.
-const notifyHolders = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+const notifyHolders = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+	AND d.datname = current_database()
 	WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.granted AND l.objsubid = 1`
 
 // awaitHolder waits until a session has armed the notifier, or until none has.

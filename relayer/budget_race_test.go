@@ -113,7 +113,8 @@ func (r *race) reap() {
 			over += c.finish
 		}
 		if !c.started.IsZero() && time.Since(c.started) < over {
-			r.fault = fmt.Sprintf("the reaper takes a claim %s old that was sent %s ago and may be on its way, or to be recorded, for %s", age, time.Since(c.started), over)
+			r.fault = fmt.Sprintf("the reaper takes a claim %s old that was sent %s ago and may be on its way, or to be "+
+				"recorded, for %s", age, time.Since(c.started), over)
 		}
 	}
 }

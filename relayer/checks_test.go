@@ -25,7 +25,8 @@ func TestTampered(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	id := w.enqueue("the one")
 	fine := w.enqueue("another")
-	w.do(`UPDATE railhead.payment_outbox_pending p SET payload = jsonb_set(i.payload, '{amount}', '"9999.00"') FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
+	w.do(`UPDATE railhead.payment_outbox_pending p SET payload = jsonb_set(i.payload, '{amount}', '"9999.00"')
+		FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
 	w.run(config())
 	w.awaitStates(id, "DISPATCHING PARKED/TAMPERED")
 	w.awaitStates(fine, "DISPATCHING DISPATCHED")
@@ -44,7 +45,8 @@ func TestCheckFailed(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING FAILED/CHECK_FAILED")
 	same(t, "dead letter", w.letter(id), "FAILED pending")
 	same(t, "sends", w.sends(id), 0)
-	if why := w.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE state = 'FAILED'`); !strings.Contains(why, "currency") {
+	if why := w.text(`SELECT error_message FROM railhead.payment_outbox_attempts
+		WHERE state = 'FAILED'`); !strings.Contains(why, "currency") {
 		t.Errorf("the reason is %q", why)
 	}
 }
@@ -129,7 +131,8 @@ func TestExpiredResend(t *testing.T) {
 		n       int
 	}{
 		"it can't be asked": {profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"}`),
-			railsim.Fault{Kind: railsim.DropBefore}, "DISPATCHING UNKNOWN DISPATCHING PARKED/EXPIRED", "OUTCOME_UNKNOWN pending", 0},
+			railsim.Fault{Kind: railsim.DropBefore}, "DISPATCHING UNKNOWN DISPATCHING PARKED/EXPIRED",
+			"OUTCOME_UNKNOWN pending", 0},
 		"it can be asked": {askable(`, "inquiry": {"not_before": "1h", "intervals": ["50ms"], "max": 20, "not_found": "INCONCLUSIVE"}`),
 			railsim.Fault{Kind: railsim.DropAfter}, "DISPATCHING UNKNOWN INQUIRING DISPATCHED", "", 1},
 	} {
@@ -193,7 +196,8 @@ func TestOldClaimIsNotSent(t *testing.T) {
 	w.run(config())
 	id := w.enqueue("the one")
 	<-slow.arrived
-	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '400 ms')::text FROM railhead.payment_outbox_attempts`)
+	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '400 ms')::text
+		FROM railhead.payment_outbox_attempts`)
 	close(slow.goOn)
 	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING DISPATCHED")
 	same(t, "executions", w.executions(id), 1)
@@ -218,7 +222,8 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 		return nil
 	})
 	id := w.enqueue("second")
-	w.awaitText("RETRYABLE", `SELECT coalesce(max(state::text), '') FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'NOT_SENT'`, [16]byte(id))
+	w.awaitText("RETRYABLE", `SELECT coalesce(max(state::text), '') FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = $1 AND error_code = 'NOT_SENT'`, [16]byte(id))
 	same(t, "sends", w.sends(id), 0)
 	store.heal("Heartbeat")
 	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))

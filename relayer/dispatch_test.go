@@ -91,7 +91,8 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	id := w.enqueue("the one")
 	w.awaitStates(id, "DISPATCHING RETRYABLE/RAIL_BUSY DISPATCHING DISPATCHED")
 	between := w.text(`
-		SELECT (max(claimed_at) - min(completed_at) >= interval '0.95 s')::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id))
+		SELECT (max(claimed_at) - min(completed_at) >= interval '0.95 s')::text FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = $1`, [16]byte(id))
 	same(t, "a second between the answer and the next claim", between, "true")
 }
 
@@ -137,13 +138,15 @@ func TestWrongCredentials(t *testing.T) {
 	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
 	w.run(config())
 	id := w.enqueue("the one")
-	w.awaitText("true", `SELECT (count(*) >= 8)::text FROM railhead.payment_outbox_attempts WHERE error_code = 'RAIL_REFUSED'`)
+	w.awaitText("true", `SELECT (count(*) >= 8)::text FROM railhead.payment_outbox_attempts
+		WHERE error_code = 'RAIL_REFUSED'`)
 	same(t, "paused by one alone", w.text(`SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`),
 		"false")
 	w.enqueue("another")
 	w.awaitText("true the rail refuses our credentials, route or form: 401 HTTP 401", `
 		SELECT concat(paused::text, ' ', pause_reason) FROM railhead.payment_rails WHERE rail_type = 'bank'`)
-	w.awaitText("2", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE next_action = 'SEND' AND send_count = 0 AND first_sent_at IS NULL`)
+	w.awaitText("2", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE next_action = 'SEND'
+		AND send_count = 0 AND first_sent_at IS NULL`)
 	before := w.states(id)
 	w.faults()
 	w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)

@@ -111,12 +111,15 @@ func (w *world) gapless() {
 		SELECT coalesce(string_agg(x.outbox_id::text, ', '), '')
 		FROM (
 			SELECT outbox_id FROM railhead.payment_outbox_attempts GROUP BY outbox_id
-			HAVING max(attempt_no) <> count(*) OR min(attempt_no) <> 1 OR count(*) FILTER (WHERE state = 'DISPATCHED') > 1) x`), "")
+			HAVING max(attempt_no) <> count(*) OR min(attempt_no) <> 1
+			OR count(*) FILTER (WHERE state = 'DISPATCHED') > 1) x`), "")
 	same(w.t, "participants with gaps", w.text(`
 		SELECT count(*)::text FROM (
-			SELECT k.participant_id FROM railhead.payment_outbox_keys k JOIN railhead.participant_outbox_sequences s USING (participant_id)
+			SELECT k.participant_id FROM railhead.payment_outbox_keys k
+			JOIN railhead.participant_outbox_sequences s USING (participant_id)
 			GROUP BY k.participant_id, s.next_sequence_id
-			HAVING count(*) <> max(k.sequence_id) OR min(k.sequence_id) <> 1 OR max(k.sequence_id) <> s.next_sequence_id - 1) x`), "0")
+			HAVING count(*) <> max(k.sequence_id) OR min(k.sequence_id) <> 1
+			OR max(k.sequence_id) <> s.next_sequence_id - 1) x`), "0")
 }
 
 // TestCommitUnknownIsNeverSentOn tests that nothing is sent on a guess, whether the claim committed

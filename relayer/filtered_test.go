@@ -33,7 +33,8 @@ func TestExecutedBehindAFilter(t *testing.T) {
 			w.run(config())
 			id := w.enqueue("the one")
 			w.awaitText("true", `
-				SELECT (railhead.payment_outbox_state($1) = 'DISPATCHED' OR EXISTS (SELECT FROM railhead.payment_dead_letters WHERE outbox_id = $1))::text`, [16]byte(id))
+				SELECT (railhead.payment_outbox_state($1) = 'DISPATCHED' OR EXISTS (SELECT FROM railhead.payment_dead_letters
+				WHERE outbox_id = $1))::text`, [16]byte(id))
 			same(t, "executions", w.executions(id), 1)
 			if letter := w.letter(id); letter == "FAILED pending" {
 				t.Errorf("executed, and called failed: %s", w.states(id))

@@ -275,13 +275,15 @@ func (w *world) waiting(id payment.ID) string {
 // letter returns the dead letter as "FAILED pending", or the empty string.
 func (w *world) letter(id payment.ID) string {
 	w.t.Helper()
-	return w.text(`SELECT coalesce((SELECT reason || ' ' || status FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(id))
+	return w.text(`SELECT coalesce((SELECT reason || ' ' || status FROM railhead.payment_dead_letters
+		WHERE outbox_id = $1), '')`, [16]byte(id))
 }
 
 // nothingLeft waits until no instruction waits and no claim is in flight.
 func (w *world) nothingLeft() {
 	w.t.Helper()
-	w.awaitText("0 0", `SELECT format('%s %s', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*) FROM railhead.payment_outbox_claims))`)
+	w.awaitText("0 0", `SELECT format('%s %s', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*)
+		FROM railhead.payment_outbox_claims))`)
 }
 
 // same reports a difference.

@@ -102,7 +102,8 @@ func TestUselessInquiries(t *testing.T) {
 			w.faults(railsim.Fault{Kind: railsim.DropAfter}, railsim.Fault{Kind: kind})
 			w.run(config())
 			id := w.enqueue("the one")
-			w.awaitStates(id, "DISPATCHING UNKNOWN INQUIRING UNKNOWN INQUIRING UNKNOWN/INQUIRIES_EXHAUSTED PARKED/INQUIRIES_EXHAUSTED")
+			w.awaitStates(id, "DISPATCHING UNKNOWN INQUIRING UNKNOWN INQUIRING UNKNOWN/INQUIRIES_EXHAUSTED "+
+				"PARKED/INQUIRIES_EXHAUSTED")
 			same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
 			same(t, "sends", w.sends(id), 1)
 		})
@@ -115,7 +116,8 @@ func TestInquiryThatNeverLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, askable(`, "inquiry": {"intervals": ["1h"], "max": 20, "not_found": "INCONCLUSIVE"}`))
 	w.faults(railsim.Fault{Kind: railsim.DropAfter})
-	w.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x' WHERE rail_type = '*'`)
+	w.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x'
+		WHERE rail_type = '*'`)
 	w.run(config())
 	id := w.enqueue("the one")
 	w.railKey(id)
@@ -238,7 +240,8 @@ func TestSeenBeforeAndNotFound(t *testing.T) {
 			}
 			same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
 			same(t, "executions", w.executions(id), 1)
-			same(t, "unknown", w.text(`SELECT bool_and(outcome_unknown)::text FROM railhead.payment_outbox_attempts WHERE state = 'PARKED'`), "true")
+			same(t, "unknown", w.text(`SELECT bool_and(outcome_unknown)::text FROM railhead.payment_outbox_attempts
+				WHERE state = 'PARKED'`), "true")
 		})
 	}
 }
@@ -269,6 +272,7 @@ func TestInquiryNamesTheRendering(t *testing.T) {
 	id := w.enqueue("the one")
 	by := <-asked
 	var sent string
-	w.cell.QueryRow(`SELECT render_version FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND state = 'DISPATCHING'`, []any{[16]byte(id)}, &sent)
+	w.cell.QueryRow(`SELECT render_version FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+		AND state = 'DISPATCHING'`, []any{[16]byte(id)}, &sent)
 	same(t, "render version of the inquiry", by, sent)
 }

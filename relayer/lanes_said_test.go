@@ -16,7 +16,8 @@ func TestLanesAreSaid(t *testing.T) {
 		`SELECT coalesce(max(concat_ws(' ', rail_type, breaker, (slots > 0)::text)), '') FROM railhead.v_lanes`)
 	w.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '2 hours')`)
 	w.awaitText("true", `SELECT coalesce((suspended LIKE 'lanes are suspended since %: a test.%timeline accept%')::text, '') FROM railhead.v_lanes`)
-	w.do(`SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+	w.do(`SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s
+		WHERE s.accepted_at IS NULL))`)
 	w.awaitText("true", `SELECT (suspended IS NULL)::text FROM railhead.v_lanes`)
 	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 500})
 	w.enqueue("failed")

@@ -54,7 +54,8 @@ func TestMemoryOfLongAgo(t *testing.T) {
 			}
 			w.run(config)
 			w.awaitTurns(60)
-			same(t, "suspensions", w.text(`SELECT coalesce(string_agg(cause, ' '), '') FROM railhead.payment_outbox_suspensions`), "ROWS_MISSING")
+			same(t, "suspensions", w.text(`SELECT coalesce(string_agg(cause, ' '), '')
+				FROM railhead.payment_outbox_suspensions`), "ROWS_MISSING")
 			same(t, "rows", w.states(id), "")
 			same(t, "executions by the bank's ledger", w.executions(id), 1)
 		})

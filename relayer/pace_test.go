@@ -120,7 +120,8 @@ func TestAStreamSharesTurns(t *testing.T) {
 	if most := 30 + int(time.Since(begun)/config.Coalesce); turns > most {
 		t.Errorf("%d turns for %d transactions in %s, want at most %d", turns, transactions, time.Since(begun), most)
 	}
-	w.awaitText("1", `SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
+	w.awaitText("1", `SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
+		AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	w.awaitStates(w.enqueue("later"), "DISPATCHING DISPATCHED")
 }

@@ -58,7 +58,8 @@ func TestPoisonRow(t *testing.T) {
 			w.enqueue("neighbour") // for the case that the bad one was the last
 			w.awaitText("UNCLAIMABLE SQLSTATE_23514",
 				`SELECT coalesce((SELECT reason || ' ' || error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(bad))
-			same(t, "quarantined", w.text(`SELECT string_agg(instruction_id, ' ') FROM railhead.v_outbox_pending WHERE next_attempt_at = 'infinity'`), "bad")
+			same(t, "quarantined", w.text(`SELECT string_agg(instruction_id, ' ') FROM railhead.v_outbox_pending
+				WHERE next_attempt_at = 'infinity'`), "bad")
 			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 1)
 			same(t, "rows of the bad one", w.states(bad), "")
 
@@ -109,7 +110,8 @@ func TestPutBackAsNew(t *testing.T) {
 	last := w.enqueue("neighbour")
 	w.run(oneLoop())
 	w.awaitStates(last, "DISPATCHING DISPATCHED")
-	w.awaitText("3", `SELECT count(*)::text FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE' AND error_code = 'PUT_BACK'`)
+	w.awaitText("3", `SELECT count(*)::text FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE'
+		AND error_code = 'PUT_BACK'`)
 	same(t, "rows of all", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 8)
 }
 
@@ -139,7 +141,8 @@ func TestManyPutBack(t *testing.T) {
 	if took := time.Since(begun); took > 8*time.Second {
 		t.Errorf("the neighbour waited %s", took)
 	}
-	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE' AND error_code = 'PUT_BACK'`), paid)
+	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE'
+		AND error_code = 'PUT_BACK'`), paid)
 }
 
 // TestPoisonDoesNotSlowALane tests that the neighbours of a bad row are claimed in few turns, not
@@ -154,7 +157,8 @@ func TestPoisonDoesNotSlowALane(t *testing.T) {
 	}
 	w.run(oneLoop())
 	w.awaitText("60", `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
-	if claims := w.cell.Int(`SELECT count(DISTINCT claimed_at) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`); claims > 12 {
+	if claims := w.cell.Int(`SELECT count(DISTINCT claimed_at) FROM railhead.payment_outbox_attempts
+		WHERE state = 'DISPATCHING'`); claims > 12 {
 		t.Errorf("%d claim statements for 60 rows", claims)
 	}
 }
@@ -182,7 +186,8 @@ func TestLaneAtFault(t *testing.T) {
 	})
 	w.awaitTurns(5)
 	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
-	same(t, "waiting and due", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE rail_type = 'bank' AND next_attempt_at <= clock_timestamp()`), 10)
+	same(t, "waiting and due", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE rail_type = 'bank'
+		AND next_attempt_at <= clock_timestamp()`), 10)
 	same(t, "rows", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'bank'`), 0)
 }
 
@@ -265,7 +270,8 @@ func TestIdleTransactionElsewhere(t *testing.T) {
 	columns := `outbox_id, instruction_id, participant_id, rail_type`
 	for name, hold := range map[string]string{
 		"the number": `INSERT INTO railhead.payment_outbox_attempts (attempt_id, sequence_id, idempotency_key, attempt_no, state, outcome_unknown, provisional, ` + columns + `)
-			SELECT gen_random_uuid(), sequence_id, idempotency_key, 2, 'LATE_OUTCOME', false, false, ` + columns + ` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
+			SELECT gen_random_uuid(), sequence_id, idempotency_key, 2, 'LATE_OUTCOME', false, false, ` + columns + `
+			FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
 		"the dead letter": `INSERT INTO railhead.payment_dead_letters (reason, ` + columns + `)
 			SELECT 'FAILED', ` + columns + ` FROM railhead.v_outbox_attempts WHERE outbox_id = $1`,
 	} {

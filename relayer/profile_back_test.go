@@ -67,7 +67,8 @@ func TestForgottenProfileStopsItsLane(t *testing.T) {
 	id := w.enqueue("one whose send under the forgotten profile may be forgotten")
 	w.awaitTurns(10)
 	same(t, "sends while suspended", w.sends(id), 0)
-	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at
+		FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
@@ -101,7 +102,8 @@ func TestForgottenProfileReadBeforeTheSuspension(t *testing.T) {
 			id := w.enqueue("one whose send under the forgotten profile may be forgotten")
 			w.awaitTurns(10)
 			same(t, "sends while suspended", w.sends(id), 0)
-			w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+			w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at
+				FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 			w.awaitStates(id, "DISPATCHING DISPATCHED")
 		})
 	}
@@ -125,7 +127,8 @@ func TestForgottenProfileBehindASecondRestore(t *testing.T) {
 	id := w.enqueue("one whose send under the forgotten profile may be forgotten")
 	w.awaitTurns(10)
 	same(t, "sends while suspended", w.sends(id), 0)
-	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at
+		FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
@@ -143,7 +146,9 @@ func TestPromiseMadeWhileSuspended(t *testing.T) {
 	w.awaitTurns(10)
 	same(t, "sends while suspended", w.sends(id), 0)
 	same(t, "reported as stopped", r.lane("bank").Stopped, true)
-	w.awaitText("1", `SELECT count(*)::text FROM railhead.v_lanes WHERE rail_type = 'bank' AND suspended IS NOT NULL AND profile_version = 3`)
-	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+	w.awaitText("1", `SELECT count(*)::text FROM railhead.v_lanes WHERE rail_type = 'bank' AND suspended IS NOT NULL
+		AND profile_version = 3`)
+	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at
+		FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }

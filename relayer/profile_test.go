@@ -114,13 +114,15 @@ func TestBudgetIsTheCells(t *testing.T) {
 	<-slow.arrived
 	says := func(want string) {
 		t.Helper()
-		w.awaitText(want, `SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms) FROM railhead.outbox_heartbeats`)
+		w.awaitText(want, `SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms)
+			FROM railhead.outbox_heartbeats`)
 	}
 	says("8000 2000 2000")
 	shortened := time.Now()
 	w.do(`SELECT railhead.set_time_budget('{"claim_timeout": 5000, "start_within": 300}', 'shorter')`)
 	// It is taken at once for sends, the one that waits included.
-	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '800 ms')::text FROM railhead.payment_outbox_attempts`)
+	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '800 ms')::text
+		FROM railhead.payment_outbox_attempts`)
 	close(slow.goOn)
 	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING DISPATCHED")
 	says("5000 300 2000")

@@ -81,7 +81,9 @@ func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
 func TestResendThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(20 * time.Second)}.WithDefaults() // 18 s to be used
+		// 18 s to be used
+		policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey,
+			KeyWindow: payment.Duration(20 * time.Second)}.WithDefaults()
 		slots := &reservation{lane: &lane{rail: unservedRail{}}, budget: outbox.DefaultTimeBudget()}
 		slots.lane.profile.Policy = policy
 		slots.lane.profile.Timeouts = rails.Timeouts{Write: payment.Duration(2 * time.Second)}

@@ -125,7 +125,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	for n := range 40 {
 		w.enqueue(fmt.Sprintf("instruction-%d", n))
 	}
-	w.cell.ApplyProfile("bank", profile(`"resend_on_unknown": "SAME_KEY", "key_window": "23h"`)) // a lane replaced on the way
+	// a lane replaced on the way
+	w.cell.ApplyProfile("bank", profile(`"resend_on_unknown": "SAME_KEY", "key_window": "23h"`))
 	w.seen.awaitMore(t, "breaker CLOSED", 1)
 	w.awaitTurns(5)
 	if err := r.stop(); err != nil {

@@ -34,7 +34,8 @@ func (w *world) unguarded(sql ...string) {
 		sql = append([]string{"ALTER TABLE railhead." + table + " DISABLE TRIGGER USER"}, sql...)
 		sql = append(sql, "ALTER TABLE railhead."+table+" ENABLE ALWAYS TRIGGER "+table+"_append_only")
 	}
-	sql = append(sql, "ALTER TABLE railhead.payment_outbox_attempts ENABLE ALWAYS TRIGGER payment_outbox_attempts_append_only_rows")
+	sql = append(sql, "ALTER TABLE railhead.payment_outbox_attempts ENABLE ALWAYS TRIGGER "+
+		"payment_outbox_attempts_append_only_rows")
 	for _, each := range sql {
 		if _, err := tx.Exec(w.t.Context(), each); err != nil {
 			w.t.Fatalf("%s: %v", each, err)
@@ -66,7 +67,8 @@ func (w *world) accept() {
 
 func (w *world) awaitSuspended(cause outbox.SuspensionCause) {
 	w.t.Helper()
-	w.awaitText(string(cause), `SELECT coalesce((SELECT cause FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)
+	w.awaitText(string(cause), `SELECT coalesce((SELECT cause FROM railhead.payment_outbox_suspensions
+		WHERE accepted_at IS NULL), '')`)
 }
 
 // TestFailoverSuspends tests that, whatever shows that the data went back, a rail that
@@ -122,7 +124,8 @@ func TestFailoverSuspends(t *testing.T) {
 			w.awaitText("suspended", `SELECT status FROM railhead.outbox_heartbeats ORDER BY started_at LIMIT 1`)
 			w.accept()
 			w.awaitStates(held, "DISPATCHING DISPATCHED")
-			w.awaitText("", `SELECT coalesce((SELECT cause FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)
+			w.awaitText("", `SELECT coalesce((SELECT cause FROM railhead.payment_outbox_suspensions
+				WHERE accepted_at IS NULL), '')`)
 			w.seen.await(t, func() error { return r.Ready() })
 			w.awaitTurns(10)
 			w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_suspensions`) // and it stays so
@@ -230,7 +233,8 @@ func TestOthersAreAwaited(t *testing.T) {
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "relayer-other") {
 		t.Errorf("ready: %v", err)
 	}
-	w.unguarded(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time() WHERE name = 'relayer-other'`)
+	w.unguarded(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()
+		WHERE name = 'relayer-other'`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 	same(t, "ready", r.Ready(), nil)
 }
@@ -286,7 +290,8 @@ func TestForgottenSendIsNotTheFirst(t *testing.T) {
 				}
 				again := config()
 				w.run(again)
-				w.awaitText(want, `SELECT coalesce((SELECT state::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND state NOT IN ('DISPATCHING', 'UNKNOWN') ORDER BY attempt_no DESC LIMIT 1), '')`, [16]byte(id))
+				w.awaitText(want, `SELECT coalesce((SELECT state::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+					AND state NOT IN ('DISPATCHING', 'UNKNOWN') ORDER BY attempt_no DESC LIMIT 1), '')`, [16]byte(id))
 				same(t, "executions", w.executions(id), 1)
 				if states := w.states(id); strings.Contains(states, "FAILED") {
 					t.Errorf("it was executed and is %s", states)

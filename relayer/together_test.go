@@ -64,7 +64,8 @@ func TestTogether(t *testing.T) {
 			for n := range c.n {
 				ids = append(ids, w.enqueueAs(fmt.Sprintf("participant-%d", n%7), fmt.Sprintf("instruction-%d", n)))
 			}
-			w.awaitText("0 0", `SELECT format('%s %s', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*) FROM railhead.payment_outbox_claims))`)
+			w.awaitText("0 0", `SELECT format('%s %s', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*)
+				FROM railhead.payment_outbox_claims))`)
 			stop()
 			w.agree(ids, c.parked)
 			w.gapless()

@@ -143,7 +143,8 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 			w.run(config)
 			w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`)
 			t.Logf("newest heartbeat of the restored data %s, %s", restored,
-				w.text(`SELECT format('%s, known_until %s, opened %s', cause, known_until, opened_at) FROM railhead.payment_outbox_suspensions`))
+				w.text(`SELECT format('%s, known_until %s, opened %s', cause, known_until, opened_at)
+					FROM railhead.payment_outbox_suspensions`))
 			w.awaitTurns(20)
 			same(t, "rows of the payment", w.states(id), "")
 			same(t, "executions by the bank's ledger", w.executions(id), 1)
@@ -181,7 +182,8 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 			id := w.enqueue("the one")
 			w.awaitTurns(20)
 			same(t, "rows", w.states(id), "")
-			same(t, "suspensions", w.text(`SELECT coalesce(string_agg(cause, ' '), '') FROM railhead.payment_outbox_suspensions`), "LOG_WENT_BACK")
+			same(t, "suspensions", w.text(`SELECT coalesce(string_agg(cause, ' '), '')
+				FROM railhead.payment_outbox_suspensions`), "LOG_WENT_BACK")
 		})
 	}
 }

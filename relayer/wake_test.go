@@ -65,7 +65,8 @@ func TestDueLaterIsFoundByThePoll(t *testing.T) {
 	id := w.enqueue("the one", `not_before => clock_timestamp() + interval '500 ms'`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 	same(t, "claimed when it was due", w.text(`
-		SELECT (min(claimed_at) >= min(next_attempt_at))::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`), "true")
+		SELECT (min(claimed_at) >= min(next_attempt_at))::text FROM railhead.payment_outbox_attempts
+		WHERE state = 'DISPATCHING'`), "true")
 }
 
 // TestRailsAreApart tests that a rail that hangs takes no other rail's slots.

@@ -169,7 +169,8 @@ func TestATreeThatCostsMoreIsExceeding(t *testing.T) {
 	if err := Run(t.Context(), cfg); !errors.Is(err, ErrExceeded) {
 		t.Errorf("Run: %v, want %v", err, ErrExceeded)
 	}
-	want := "against: drain=0.500 [0.500..0.500] enqueue=1.000 [1.000..1.000] cpu=1.100 [1.100..1.100] wal=1.000 [1.000..1.000]"
+	want := "against: drain=0.500 [0.500..0.500] enqueue=1.000 [1.000..1.000] cpu=1.100 [1.100..1.100] wal=1.000 " +
+		"[1.000..1.000]"
 	if got := r.lastLine(); got != want {
 		t.Errorf("the last line is\n%s, want\n%s", got, want)
 	}
@@ -297,7 +298,8 @@ func TestARealRevisionIsBuiltAndRun(t *testing.T) {
 	r.git(t, "init", "--quiet")
 	r.commit(t)
 
-	c := &comparison{temp: temp, Config: Config{Go: "go", BuildLimit: defaultBuildLimit, Quick: true, Settings: map[string]string{"work_mem": "5MB"}}}
+	c := &comparison{temp: temp, Config: Config{Go: "go", BuildLimit: defaultBuildLimit, Quick: true,
+		Settings: map[string]string{"work_mem": "5MB"}}}
 	c.Progress = &strings.Builder{}
 	b := build{"HEAD", filepath.Join(temp, "bench")}
 	source := filepath.Join(temp, "source")

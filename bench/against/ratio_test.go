@@ -43,7 +43,8 @@ func measured(values map[string]float64) run {
 	r := run{PostgreSQL: "15.18", Settings: "fsync=on"}
 	for _, mode := range append(slices.Clone(compared), "enqueue batch") {
 		if value, ok := values[mode]; ok {
-			r.Figures = append(r.Figures, figures.Row{System: "railhead", Mode: mode, Unit: "of " + mode, Median: value, Values: []float64{value}})
+			r.Figures = append(r.Figures, figures.Row{System: "railhead", Mode: mode, Unit: "of " + mode, Median: value,
+				Values: []float64{value}})
 		}
 	}
 	return r
@@ -51,7 +52,8 @@ func measured(values map[string]float64) run {
 
 // whole has a value for all that is compared: enqueue costs 100, drain 30.
 func whole() map[string]float64 {
-	return map[string]float64{drainRate: 1000, drainCPU: 30, drainWAL: 30, enqueueRate: 100, enqueueCPU: 100, enqueueWAL: 100}
+	return map[string]float64{drainRate: 1000, drainCPU: 30, drainWAL: 30, enqueueRate: 100, enqueueCPU: 100,
+		enqueueWAL: 100}
 }
 
 func TestAWholePaymentIsTheSumOfItsModes(t *testing.T) {

@@ -33,7 +33,8 @@ func (c *comparison) report(rounds []round) error {
 			exceeded = append(exceeded, fmt.Sprintf("%s is %s times that of %s", each.name, r, c.rev.name))
 		}
 	}
-	fmt.Fprintf(c.Out, "against: drain=%s enqueue=%s cpu=%s wal=%s\n", drain.ratio(), enqueue.ratio(), cpu.ratio(), wal.ratio())
+	fmt.Fprintf(c.Out, "against: drain=%s enqueue=%s cpu=%s wal=%s\n", drain.ratio(), enqueue.ratio(), cpu.ratio(),
+		wal.ratio())
 	if len(exceeded) > 0 {
 		return fmt.Errorf("%w, %.3f times: %s", ErrExceeded, c.Most, strings.Join(exceeded, ", "))
 	}
@@ -41,7 +42,8 @@ func (c *comparison) report(rounds []round) error {
 }
 
 func (c *comparison) table(lines []line, of run) error {
-	fmt.Fprintf(c.Out, "\nThis tree against %s, %d round(s). Medians; a ratio is taken within a round. PostgreSQL %s; %s\n",
+	fmt.Fprintf(c.Out, "\nThis tree against %s, %d round(s). Medians; a ratio is taken within a round. PostgreSQL %s; "+
+		"%s\n",
 		c.rev.name, c.Rounds, of.PostgreSQL, of.Settings)
 	for _, note := range c.notes {
 		fmt.Fprintf(c.Out, "note: %s\n", note)

@@ -113,7 +113,8 @@ func (c *comparison) once(ctx context.Context, b build, n int) (run, error) {
 	c.say("round %d of %d: measuring %s", n+1, c.Rounds, b.name)
 	out := filepath.Join(c.temp, fmt.Sprintf("figures-%s-%d.json", b.name, n+1))
 	_, err := command{
-		dir: c.workDir(), env: []string{pgserver.EnvBin + "=" + c.postgres}, limit: c.RunLimit, name: b.program, args: c.arguments(out),
+		dir: c.workDir(), env: []string{pgserver.EnvBin + "=" + c.postgres}, limit: c.RunLimit, name: b.program,
+		args: c.arguments(out),
 	}.run(ctx)
 	if err != nil {
 		return run{}, fmt.Errorf("measuring %s in round %d: %w", b.name, n+1, err)
@@ -126,8 +127,10 @@ func (c *comparison) once(ctx context.Context, b build, n int) (run, error) {
 	if err := errors.Join(json.Unmarshal(text, &r), r.check()); err != nil {
 		return run{}, fmt.Errorf("the figures of %s: %w", b.name, err)
 	}
-	c.say("  drain   %7s/s, %s us of CPU, %s B of WAL a payment", short(r, drainRate), short(r, drainCPU), short(r, drainWAL))
-	c.say("  enqueue %7s/s, %s us of CPU, %s B of WAL a payment", short(r, enqueueRate), short(r, enqueueCPU), short(r, enqueueWAL))
+	c.say("  drain   %7s/s, %s us of CPU, %s B of WAL a payment", short(r, drainRate), short(r, drainCPU),
+		short(r, drainWAL))
+	c.say("  enqueue %7s/s, %s us of CPU, %s B of WAL a payment", short(r, enqueueRate), short(r, enqueueCPU),
+		short(r, enqueueWAL))
 	return r, nil
 }
 

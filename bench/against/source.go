@@ -73,7 +73,8 @@ func resolve(ctx context.Context, top, revision string) (string, error) {
 // extract writes the files of a commit below dir. Unlike a worktree this leaves
 // nothing in the repository, however it ends.
 func extract(ctx context.Context, top, commit, dir string) error {
-	archive, err := command{dir: top, limit: gitLimit, name: "git", args: []string{"archive", "--format=tar", commit}}.run(ctx)
+	archive, err := command{dir: top, limit: gitLimit, name: "git",
+		args: []string{"archive", "--format=tar", commit}}.run(ctx)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,8 @@ func TestSelfRatioIsOfTheSameSystem(t *testing.T) {
 }
 
 func TestShort(t *testing.T) {
-	for in, want := range map[float64]string{0.123: "0.12", 12.34: "12.3", 123.4: "123", 1234.5: "1,235", 1234567: "1,234,567"} {
+	for in, want := range map[float64]string{0.123: "0.12", 12.34: "12.3", 123.4: "123", 1234.5: "1,235",
+		1234567: "1,234,567"} {
 		if got := Short(in); got != want {
 			t.Errorf("%v is written %q, want %q", in, got, want)
 		}

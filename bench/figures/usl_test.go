@@ -25,7 +25,8 @@ func TestFitScaling(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			near := func(got, want, within float64) bool { return math.Abs(got-want) <= within }
-			if !near(got.Lambda/law.Lambda, 1, 1e-6+5*noise) || !near(got.Sigma, law.Sigma, 1e-6+2*noise) || !near(got.Kappa, law.Kappa, 1e-9+noise/50) {
+			if !near(got.Lambda/law.Lambda, 1, 1e-6+5*noise) || !near(got.Sigma, law.Sigma, 1e-6+2*noise) ||
+				!near(got.Kappa, law.Kappa, 1e-9+noise/50) {
 				t.Errorf("%s with an error of %v: %+v, want %+v", name, noise, got, law)
 			}
 			if got.Sigma < 0 || got.Kappa < 0 {

@@ -45,7 +45,8 @@ func (s *Server) CountRecords(ctx context.Context, before, after Meter) (used Me
 	used = after.Since(before)
 	err = s.as(ctx, "postgres", func(conn *pgx.Conn) error {
 		var has bool
-		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_walinspect')").Scan(&has); err != nil || !has {
+		const available = "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_walinspect')"
+		if err := conn.QueryRow(ctx, available).Scan(&has); err != nil || !has {
 			return err
 		}
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect"); err != nil {
@@ -151,5 +152,6 @@ func parseStat(text []byte) (stat, error) {
 		n, _ := strconv.ParseInt(string(fields[field-3]), 10, 64)
 		return n
 	}
-	return stat{state: fields[0][0], parent: int(number(4)), ticks: number(14) + number(15), reaped: number(16) + number(17)}, nil
+	return stat{state: fields[0][0], parent: int(number(4)), ticks: number(14) + number(15),
+		reaped: number(16) + number(17)}, nil
 }

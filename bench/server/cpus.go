@@ -16,7 +16,8 @@ type cpuSet [16]uint64
 // CPUs are the numbers of those that this process may run on.
 func CPUs() ([]int, error) {
 	var set cpuSet
-	if _, _, failed := syscall.Syscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set))); failed != 0 {
+	if _, _, failed := syscall.Syscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set),
+		uintptr(unsafe.Pointer(&set))); failed != 0 {
 		return nil, fmt.Errorf("reading which CPUs this process may run on: %w", failed)
 	}
 	var all []int
@@ -68,7 +69,8 @@ func confine(root int, set cpuSet) error {
 		if err != nil {
 			continue
 		}
-		_, _, failed := syscall.Syscall(syscall.SYS_SCHED_SETAFFINITY, uintptr(id), unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
+		_, _, failed := syscall.Syscall(syscall.SYS_SCHED_SETAFFINITY, uintptr(id), unsafe.Sizeof(set),
+			uintptr(unsafe.Pointer(&set)))
 		if failed != 0 && !errors.Is(failed, syscall.ESRCH) { // that one has ended
 			return fmt.Errorf("confining process %d: %w", id, failed)
 		}

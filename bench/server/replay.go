@@ -73,7 +73,8 @@ func Replay(ctx context.Context, o Options, before, during, after func(*Server) 
 		return r, err
 	}
 	settings["restore_command"] = "false" // everything is there
-	second, err := pgserver.Start(ctx, pgserver.Options{DataDir: copied, TempRoot: o.Root, Settings: settings, StartTimeout: replayWithin})
+	second, err := pgserver.Start(ctx, pgserver.Options{DataDir: copied, TempRoot: o.Root, Settings: settings,
+		StartTimeout: replayWithin})
 	if err != nil {
 		return r, fmt.Errorf("starting the copy: %w", err)
 	}

@@ -147,7 +147,8 @@ func (s *Server) Create(ctx context.Context, name, template string) (Database, e
 	s.made++
 	name = fmt.Sprintf("%s_%d", name, s.made)
 	err := s.as(ctx, "postgres", func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE "+pgx.Identifier{template}.Sanitize())
+		created, from := pgx.Identifier{name}.Sanitize(), pgx.Identifier{template}.Sanitize()
+		_, err := conn.Exec(ctx, "CREATE DATABASE "+created+" TEMPLATE "+from)
 		return err
 	})
 	if err != nil {
@@ -204,7 +205,8 @@ func (d Database) Hold(ctx context.Context) (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to hold a snapshot: %w", err)
 	}
-	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM pg_class"); err != nil {
+	_, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM pg_class")
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("holding a snapshot: %w", err), conn.Close(ctx))
 	}
 	return func() { conn.Close(context.WithoutCancel(ctx)) }, nil

@@ -31,7 +31,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 	if err := os.WriteFile(file, source, 0o644); err != nil {
 		return "", err
 	}
-	output, err := exec.CommandContext(ctx, cc, "-O2", "-shared", "-fPIC", "-Wall", "-o", library, file, "-ldl").CombinedOutput()
+	output, err := exec.CommandContext(ctx, cc, "-O2", "-shared", "-fPIC", "-Wall", "-o", library, file,
+		"-ldl").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("compiling the shim: %w\n%s", err, output)
 	}

@@ -52,7 +52,8 @@ func FillArchive(ctx context.Context, db server.Database, rows int, progress fun
 			progress((last + 1) * rowsEach)
 		}
 		_, err = conn.Exec(ctx, `INSERT INTO railhead.participant_outbox_sequences (participant_id, next_sequence_id)
-			SELECT 'participant-' || lpad(p::text, 4, '0'), ($1::integer + 999 - p) / 1000 + 1 FROM generate_series(0, 999) p`, all)
+			SELECT 'participant-' || lpad(p::text, 4, '0'), ($1::integer + 999 - p) / 1000 + 1
+			FROM generate_series(0, 999) p`, all)
 		if err != nil {
 			return err
 		}

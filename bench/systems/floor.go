@@ -71,8 +71,10 @@ func (Floor) Name() string { return "floor" }
 
 // Configured implements System.
 func (Floor) Configured() string {
-	return fmt.Sprintf("bare SQL over pgx: one INSERT an enqueue; claims %d into an archive (commit), records %d outcomes (commit), one after the "+
-		"other; looks again after %s when idle, and is rung by NOTIFY where latency is measured", floorBatch, floorBatch, floorPoll)
+	return fmt.Sprintf("bare SQL over pgx: one INSERT an enqueue; claims %d into an archive (commit), records %d "+
+		"outcomes (commit), one after the "+
+		"other; looks again after %s when idle, and is rung by NOTIFY where latency is measured", floorBatch, floorBatch,
+		floorPoll)
 }
 
 // Missing implements System.

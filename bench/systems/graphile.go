@@ -71,7 +71,8 @@ func (g *Graphile) install(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, npmWithin)
 	defer cancel()
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", part, "graphile-worker@"+g.version)
+	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", part,
+		"graphile-worker@"+g.version)
 	npm.WaitDelay = time.Second // its own children may keep the pipe open
 	if output, err := npm.CombinedOutput(); err != nil {
 		return fmt.Errorf("npm could not install graphile-worker %s within %s: %w: %.300s", g.version, npmWithin,
@@ -101,8 +102,10 @@ func (g *Graphile) Name() string { return "graphile" }
 
 // Configured implements System.
 func (g *Graphile) Configured() string {
-	return fmt.Sprintf("graphile-worker %s in a Node process of its own: concurrentJobs 24, localQueue.size 500, completeJobBatchDelay 0; filled by "+
-		"add_jobs, enqueued by add_job in SQL; done means that its row is gone; a drain is timed from its first job, so that starting Node does not count", g.version)
+	return fmt.Sprintf("graphile-worker %s in a Node process of its own: concurrentJobs 24, localQueue.size 500, "+
+		"completeJobBatchDelay 0; filled by "+
+		"add_jobs, enqueued by add_job in SQL; done means that its row is gone; a drain is timed from its first job, so "+
+		"that starting Node does not count", g.version)
 }
 
 // Missing implements System.
@@ -154,7 +157,8 @@ func (s *graphileSession) Fill(ctx context.Context, first, n int) error {
 			payloads[i] = graphilePayload(first + done + i)
 		}
 		_, err := s.pool.Exec(ctx, `SELECT count(*) FROM graphile_worker.add_jobs(ARRAY(
-			SELECT ROW('payment', p, NULL, NULL, NULL, NULL, NULL, NULL)::graphile_worker.job_spec FROM unnest($1::json[]) AS t(p)))`, payloads)
+			SELECT ROW('payment', p, NULL, NULL, NULL, NULL, NULL, NULL)::graphile_worker.job_spec
+			FROM unnest($1::json[]) AS t(p)))`, payloads)
 		if err != nil {
 			return err
 		}

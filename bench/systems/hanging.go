@@ -47,7 +47,8 @@ func Hang(ctx context.Context, session Session) (letGo func() error, err error) 
 		hung := s.hanging.Load()
 		close(s.release)
 		if hung != hangingConcurrency {
-			return fmt.Errorf("%d calls hung at the end, want %d: the figure would be of something else", hung, hangingConcurrency)
+			return fmt.Errorf("%d calls hung at the end, want %d: the figure would be of something else", hung,
+				hangingConcurrency)
 		}
 		return nil
 	}, nil

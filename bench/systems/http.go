@@ -76,7 +76,8 @@ type apiProcess struct {
 func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProcess, err error) {
 	var token string
 	err = db.Do(ctx, func(conn *pgx.Conn) error {
-		made := operator.NewToken{Name: "bench", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
+		made := operator.NewToken{Name: "bench", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead},
+			ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
 		for n := range Participants {
 			made.Participants = append(made.Participants, Participant(n))
 		}

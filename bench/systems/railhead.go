@@ -62,7 +62,8 @@ func (Railhead) Name() string { return "railhead" }
 
 // Configured implements System.
 func (Railhead) Configured() string {
-	return fmt.Sprintf("the relayer of this checkout in process with its default settings and %d connections, the noop rail with concurrency %d; "+
+	return fmt.Sprintf("the relayer of this checkout in process with its default settings and %d connections, the noop "+
+		"rail with concurrency %d; "+
 		"filled by EnqueueBatch, enqueued by Enqueue, %d participants; relayer and ingest each as a login of their own role",
 		relayerConns, rails.MaxConcurrency, Participants)
 }
@@ -103,7 +104,8 @@ func applyRail(ctx context.Context, db server.Database, name string, profile []b
 // Open implements System.
 func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Session, error) {
 	ingest, err := ingest.Open(ctx, ledger.Config{
-		URL: db.URL(ingestLogin), Cell: cell, Name: "bench-ingest", MaxConns: int32(min(max(o.Producers, 1), ingestConnsMost)),
+		URL: db.URL(ingestLogin), Cell: cell, Name: "bench-ingest",
+		MaxConns: int32(min(max(o.Producers, 1), ingestConnsMost)),
 	})
 	if err != nil {
 		return nil, err
@@ -215,7 +217,8 @@ func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
 
 func (s *railheadSession) Count(ctx context.Context) (n int, err error) {
 	err = s.db.Do(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT count(*) FROM "+cell+".payment_outbox_attempts WHERE state = 'DISPATCHED' AND outbox_id >= $1 AND rail_type = $2",
+		return conn.QueryRow(ctx, "SELECT count(*) FROM "+cell+".payment_outbox_attempts WHERE state = 'DISPATCHED' AND "+
+			"outbox_id >= $1 AND rail_type = $2",
 			[16]byte(s.since), railType).Scan(&n)
 	})
 	return n, err

@@ -38,7 +38,8 @@ func (River) Name() string { return "river" }
 
 // Configured implements System.
 func (River) Configured() string {
-	return fmt.Sprintf("River %s with the settings of `river bench`: fetch cooldown %s, poll %s, %d workers, a pool of %d connections; "+
+	return fmt.Sprintf("River %s with the settings of `river bench`: fetch cooldown %s, poll %s, %d workers, a pool of "+
+		"%d connections; "+
 		"filled by InsertMany, enqueued by Insert; done means its completion event, sent after the commit",
 		moduleVersion("github.com/riverqueue/river"), riverCooldown, riverPoll, riverWorkers, riverConns)
 }

@@ -134,7 +134,8 @@ func (t *Tally) await(ctx context.Context, reached func() bool, what string, n i
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-timer.C:
-			return fmt.Errorf("nothing has moved for %s: %d called, %d done, waiting for %d %s", stallAfter, t.Called(), t.Done(), n, what)
+			return fmt.Errorf("nothing has moved for %s: %d called, %d done, waiting for %d %s", stallAfter, t.Called(),
+				t.Done(), n, what)
 		case <-t.moved:
 			timer.Reset(stallAfter)
 		}

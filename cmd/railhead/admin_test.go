@@ -36,7 +36,8 @@ func TestInstallation(t *testing.T) {
 	if got := who.want(exitOK, "roles", "diff", "-o", "json"); strings.TrimSpace(got.out) != "[]" {
 		t.Errorf("roles diff after apply: %s", got.out)
 	}
-	if _, err := db.Conn(t, "").Exec(t.Context(), "GRANT SELECT ON railhead.participant_outbox_sequences TO railhead_auditor"); err != nil {
+	if _, err := db.Conn(t, "").Exec(t.Context(),
+		"GRANT SELECT ON railhead.participant_outbox_sequences TO railhead_auditor"); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "roles_diff", who.want(exitProof, "roles", "diff").out)
@@ -70,7 +71,8 @@ func TestRolesLogin(t *testing.T) {
 	who.want(exitUsage, "roles", "login", login, "--role", "railhead_readonly", "--password-env", "NOT_SET")
 	who.want(exitNotFound, "roles", "login", login, "--role", "railhead_readonly", "--password-file", "nowhere")
 	who.stdin = "correct horse\n"
-	if got := who.want(exitOK, "roles", "login", login, "--role", "railhead_readonly", "--password-file", "-"); strings.Contains(got.out+got.errors, "horse") {
+	if got := who.want(exitOK, "roles", "login", login, "--role", "railhead_readonly", "--password-file",
+		"-"); strings.Contains(got.out+got.errors, "horse") {
 		t.Errorf("the password is told: %s%s", got.out, got.errors)
 	}
 	who.want(exitOK, "roles", "login", login, "--role", "railhead_readonly", "--no-password")
@@ -106,20 +108,23 @@ func TestRailApply(t *testing.T) {
 	golden(t, "rail_apply_new", who.want(exitOK, "rail", "apply", other, "--reason", "a new rail").out)
 	golden(t, "rail_list", who.want(exitOK, "rail", "list").out)
 	golden(t, "rail_list_json", who.want(exitOK, "rail", "list", "-o", "json").out)
-	if got := who.want(exitOK, "rail", "codes", "bank").out; !strings.Contains(got, "table http") || !strings.Contains(got, "table none") {
+	if got := who.want(exitOK, "rail", "codes", "bank").out; !strings.Contains(got, "table http") ||
+		!strings.Contains(got, "table none") {
 		t.Errorf("codes: %s", got)
 	}
 	if got := who.want(exitOK, "rail", "codes", "bank", "-o", "json").out; !strings.Contains(got, `"later_send"`) {
 		t.Errorf("codes: %s", got)
 	}
 	slow := writeFile(t, "slow.yaml", railsFile("24h")+"      timeouts: {body: 2m}\n")
-	if got := who.want(exitUsage, "rail", "apply", slow, "--dry-run"); !strings.Contains(got.errors, "= 3m10s, must be less than claim_timeout 2m") {
+	if got := who.want(exitUsage, "rail", "apply", slow, "--dry-run"); !strings.Contains(got.errors,
+		"= 3m10s, must be less than claim_timeout 2m") {
 		t.Errorf("a budget that can't be kept: %s", got.errors)
 	}
 	who.want(exitUsage, "rail", "apply", slow, "--reason", "the bank is slow")
 	version(3)
 	who.env = append(who.env, "RAILHEAD_CLAIM_TIMEOUT=10s")
-	if got := who.want(exitUsage, "rail", "apply", same, "--dry-run"); !strings.Contains(got.errors, "claim_timeout is 10s here and 2m in the cell") {
+	if got := who.want(exitUsage, "rail", "apply", same, "--dry-run"); !strings.Contains(got.errors,
+		"claim_timeout is 10s here and 2m in the cell") {
 		t.Errorf("an environment with another budget: %s", got.errors)
 	}
 }
@@ -144,14 +149,19 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer executor.Close()
-	pulse, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running"})
+	pulse, err := executor.Heartbeat(t.Context(),
+		outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "settings_set", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "drain", "10s", "--reason", "one rack").out)
-	golden(t, "settings_same", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "--reason", "again", "-o", "json").out)
+	golden(t, "settings_set", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "drain", "10s", "--reason",
+		"one rack").out)
+	golden(t, "settings_same", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "--reason", "again", "-o",
+		"json").out)
 	// It has taken the new one, and may have claims of the old one open.
-	if _, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: pulse.Budget}); err != nil {
+	if _, err := executor.Heartbeat(t.Context(),
+		outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running",
+			Budget: pulse.Budget}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "settings_behind", who.want(exitOK, "settings", "show").out)
@@ -165,7 +175,8 @@ func TestSettings(t *testing.T) {
 	if err := json.Unmarshal([]byte(who.want(exitOK, "settings", "show", "-o", "json").out), &shown); err != nil {
 		t.Fatal(err)
 	}
-	if shown.Version != 2 || len(shown.Behind) != 1 || shown.Behind[0].Name != "relayer-1" || shown.Behind[0].BudgetVersion != 1 {
+	if shown.Version != 2 || len(shown.Behind) != 1 || shown.Behind[0].Name != "relayer-1" ||
+		shown.Behind[0].BudgetVersion != 1 {
 		t.Errorf("%+v", shown)
 	}
 }

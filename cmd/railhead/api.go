@@ -40,9 +40,11 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	}
 	files := api.TLSFiles{Certificate: s.APICertFile, Key: s.APIKeyFile, ClientCA: s.APIClientCAFile}
 	if (files.Certificate == "") != (files.Key == "") || files.ClientCA != "" && files.Key == "" {
-		return nil, nil, usage(errors.New("RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE go together, and RAILHEAD_API_CLIENT_CA_FILE with them"))
+		return nil, nil, usage(errors.New("RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE go together, and " +
+			"RAILHEAD_API_CLIENT_CA_FILE with them"))
 	}
-	store, err := door.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-api", MaxConns: s.APIConns, Tracer: s.traces.Postgres()})
+	store, err := door.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-api", MaxConns: s.APIConns,
+		Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -52,7 +54,8 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 		return nil, nil, usage(err)
 	}
 	door, err := api.New(api.Config{
-		StoreTimeout: s.StoreTimeout, ConnectionsMax: s.APIConnectionsMax, StreamsMax: s.APIStreamsMax, Origins: listOf(s.APIOrigins), EventKeys: keys, TLS: files,
+		StoreTimeout: s.StoreTimeout, ConnectionsMax: s.APIConnectionsMax, StreamsMax: s.APIStreamsMax,
+		Origins: listOf(s.APIOrigins), EventKeys: keys, TLS: files,
 	}, store, set.API(), log)
 	if err != nil {
 		store.Close()
@@ -60,7 +63,8 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	}
 	beat := func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 		pulse, err := store.Heartbeat(ctx, beat)
-		// Until a heartbeat is written again each call is answered at once. A heartbeat that the end of the process cut off shows nothing.
+		// Until a heartbeat is written again each call is answered at once. A heartbeat that the end of
+		// the process cut off shows nothing.
 		if !service.Denied(err) && !errors.Is(err, context.Canceled) {
 			door.SetAway(err != nil)
 		}

@@ -60,7 +60,8 @@ func TestAuditPage(t *testing.T) {
 	if len(logins) == 0 || len(rest) < 3 {
 		t.Fatalf("docs/audit.md has %d blocks of logins and %d others", len(logins), len(rest))
 	}
-	page.run(strings.Join(logins, "") + "railhead roles login my_control --role railhead_control --password-env AUDITOR_PASSWORD\n")
+	page.run(strings.Join(logins, "") + "railhead roles login my_control --role railhead_control --password-env " +
+		"AUDITOR_PASSWORD\n")
 	out := page.run(strings.Join(rest, ""))
 
 	var report proofs.Report

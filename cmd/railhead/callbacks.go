@@ -18,7 +18,8 @@ import (
 )
 
 // newCallbacks creates the endpoint for callbacks with its own login.
-func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
+func newCallbacks(ctx context.Context, s settings, set *metrics.Set,
+	log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_CALLBACKS_URL", s.CallbacksURL)
 	if err != nil {
 		return nil, nil, err
@@ -31,7 +32,8 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	store, err := callbacks.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres()})
+	store, err := callbacks.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks",
+		MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -39,9 +41,11 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 		return listen("RAILHEAD_CALLBACKS_ADDR", s.CallbacksAddr, s.CallbacksFile)
 	}
 	one, err := callback.New(callback.Config{
-		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(), HeartbeatEvery: s.HeartbeatEvery, StoreTimeout: s.StoreTimeout,
-		Asserted: s.asserted(), StateFile: s.stateFile("callbacks"), OtherLogin: "RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks",
-		Tracer: s.traces.Tracer(),
+		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(), HeartbeatEvery: s.HeartbeatEvery,
+		StoreTimeout: s.StoreTimeout,
+		Asserted:     s.asserted(), StateFile: s.stateFile("callbacks"),
+		OtherLogin: "RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks",
+		Tracer:     s.traces.Tracer(),
 	}, readers, store, listen, set.Callbacks(slices.Collect(maps.Keys(readers))), log)
 	if err != nil {
 		store.Close()

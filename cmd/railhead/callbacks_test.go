@@ -19,7 +19,8 @@ func TestCallbacksRefuseAnUnsafeServer(t *testing.T) {
 `
 	who := command{t: t, env: []string{
 		"RAILHEAD_CALLBACKS_URL=" + cell.URL(celltest.Relayer), "RAILHEAD_RAILS_FILE=" + writeFile(t, "rails.yaml", rails),
-		"RAILHEAD_CALLBACKS_ADDR_FILE=" + filepath.Join(t.TempDir(), "addr"), "CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"RAILHEAD_CALLBACKS_ADDR_FILE=" + filepath.Join(t.TempDir(), "addr"),
+		"CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}}
 	cmd := who.process("callbacks")
 	var said strings.Builder
@@ -29,7 +30,8 @@ func TestCallbacksRefuseAnUnsafeServer(t *testing.T) {
 	}
 	tooLong := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() }) // an error means that it has ended
 	defer tooLong.Stop()
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailure || !strings.Contains(said.String(), "synchronous_commit is off") {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailure ||
+		!strings.Contains(said.String(), "synchronous_commit is off") {
 		t.Errorf("%v; it says %s", err, said.String())
 	}
 }

@@ -32,7 +32,8 @@ func TestRefusedAfterItWasExecuted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := codes.ReportWords{Words: map[string]payment.Result{"ACWP": codes.ReportedByCode, "RJCT": codes.ReportedByCode, "BLCK": codes.ReportedByCode, "PDNG": codes.ReportedByCode}, Table: fednow}
+	words := codes.ReportWords{Words: map[string]payment.Result{"ACWP": codes.ReportedByCode,
+		"RJCT": codes.ReportedByCode, "BLCK": codes.ReportedByCode, "PDNG": codes.ReportedByCode}, Table: fednow}
 	// report is the callback of a rail, if it is news.
 	report := func(claim payment.Claim, word, code string) {
 		t.Helper()
@@ -55,8 +56,10 @@ func TestRefusedAfterItWasExecuted(t *testing.T) {
 	state := func(claim payment.Claim) string {
 		t.Helper()
 		var text string
-		cell.QueryRow(`SELECT concat_ws(' ', (SELECT string_agg(state::text, ' ' ORDER BY attempt_no) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1), '|',
-			(SELECT concat_ws(' ', reason, status) FROM railhead.payment_dead_letters WHERE outbox_id = $1))`, []any{[16]byte(claim.OutboxID)}, &text)
+		cell.QueryRow(`SELECT concat_ws(' ', (SELECT string_agg(state::text, ' ' ORDER BY attempt_no)
+			FROM railhead.payment_outbox_attempts WHERE outbox_id = $1), '|',
+			(SELECT concat_ws(' ', reason, status) FROM railhead.payment_dead_letters
+			WHERE outbox_id = $1))`, []any{[16]byte(claim.OutboxID)}, &text)
 		return text
 	}
 	is := func(what string, claim payment.Claim, want string) {
@@ -70,7 +73,8 @@ func TestRefusedAfterItWasExecuted(t *testing.T) {
 		byName[claim.InstructionID] = claim
 	}
 	settled := byName["returned"]
-	works.answer(settled, payment.ResultAccepted, payment.Outcome{RailCode: "ACWP", CodeTable: "fednow", RailReference: "m-1"})
+	works.answer(settled, payment.ResultAccepted,
+		payment.Outcome{RailCode: "ACWP", CodeTable: "fednow", RailReference: "m-1"})
 	for _, word := range []string{"PDNG", "BLCK"} {
 		report(settled, word, "")
 		is(word, settled, "DISPATCHING DISPATCHED |")
@@ -78,13 +82,15 @@ func TestRefusedAfterItWasExecuted(t *testing.T) {
 	report(settled, "RJCT", "AC04")
 	is("RJCT", settled, "DISPATCHING DISPATCHED LATE_OUTCOME | CONFLICT pending")
 	shown := who.want(exitOK, "dead-letter", "show", settled.OutboxID.String()).out
-	for _, want := range []string{"announces a return", "the payment was made", "If both are on\nthe statement, resolve it as executed"} {
+	for _, want := range []string{"announces a return", "the payment was made",
+		"If both are on\nthe statement, resolve it as executed"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the remedy does not say %q:\n%s", want, shown)
 		}
 	}
 	who.want(exitOK, "dead-letter", "resolve", settled.OutboxID.String(), "--executed", "--rail-reference", "m-1",
-		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "statement 146, lines 9 and 30", "--reason", "booked, and returned")
+		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "statement 146, lines 9 and 30",
+		"--reason", "booked, and returned")
 	if got := state(settled); !strings.HasSuffix(got, "| CONFLICT resolved") {
 		t.Errorf("resolved: %s", got)
 	}
@@ -93,7 +99,8 @@ func TestRefusedAfterItWasExecuted(t *testing.T) {
 	other := byName["other way"]
 	works.answer(other, payment.ResultRefusedFinal, payment.Outcome{RailCode: "AC04", CodeTable: "fednow"})
 	report(other, "ACWP", "")
-	if shown := who.want(exitOK, "dead-letter", "show", other.OutboxID.String()).out; strings.Contains(shown, "announces a return") {
+	if shown := who.want(exitOK, "dead-letter", "show", other.OutboxID.String()).out; strings.Contains(shown,
+		"announces a return") {
 		t.Errorf("refused, then executed: %s\n%s", state(other), shown)
 	}
 }

@@ -17,9 +17,11 @@ import (
 func deadLetterCommand() *cobra.Command {
 	return group("dead-letter", "Work on the instructions that need an operator",
 		letterListCommand(), letterShowCommand(),
-		letterTriageCommand("acknowledge", "acknowledged", operator.Acknowledge, "Record that an operator works on a dead letter"),
+		letterTriageCommand("acknowledge", "acknowledged", operator.Acknowledge,
+			"Record that an operator works on a dead letter"),
 		letterTriageCommand("escalate", "escalated", operator.Escalate, "Hand a dead letter on"),
-		letterTriageCommand("close", "closed", operator.Close, "Close the dead letter of a payment that was provably not made"),
+		letterTriageCommand("close", "closed", operator.Close,
+			"Close the dead letter of a payment that was provably not made"),
 		letterReplayCommand(), letterResolveCommand())
 }
 
@@ -65,9 +67,11 @@ func letterListCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&reason, "reason", "", "only of this reason: FAILED, EXPIRED, OUTCOME_UNKNOWN, CONFLICT, TAMPERED or UNCLAIMABLE")
+	flags.StringVar(&reason, "reason", "", "only of this reason: FAILED, EXPIRED, OUTCOME_UNKNOWN, CONFLICT, TAMPERED "+
+		"or UNCLAIMABLE")
 	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
-	flags.StringVar(&filter.Status, "status", "", "only of this status: pending, acknowledged, escalated, manual_replay or resolved")
+	flags.StringVar(&filter.Status, "status", "",
+		"only of this status: pending, acknowledged, escalated, manual_replay or resolved")
 	flags.StringVar(&filter.ErrorCode, "code", "", "only of this error code, such as AC04 or NO_SAFE_RECOVERY")
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
 	flags.DurationVar(&filter.OlderThan, "older-than", 0, "only those that were opened longer ago than this, such as 24h")
@@ -97,13 +101,15 @@ func writeLetterGroups(cmd *cobra.Command, groups []reader.LetterGroup, cutShort
 func groupCells(g reader.LetterGroup) []cell {
 	return []cell{
 		{text: string(g.Reason), tone: toneOfReason(g.Reason)}, {text: orDash(oneLine(g.ErrorCode))}, {text: g.RailType},
-		{text: strconv.FormatInt(g.Letters, 10)}, {text: span(millis(g.OldestMS))}, {text: orDash(g.Amount)}, {text: orDash(oneLine(g.Currency))},
+		{text: strconv.FormatInt(g.Letters, 10)}, {text: span(millis(g.OldestMS))}, {text: orDash(g.Amount)},
+		{text: orDash(oneLine(g.Currency))},
 	}
 }
 
 func letterCells(l reader.Letter) []cell {
 	return []cell{
-		{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)}, {text: orDash(oneLine(l.ErrorCode))},
+		{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)},
+		{text: orDash(oneLine(l.ErrorCode))},
 		{text: l.Status}, {text: l.RailType}, {text: l.InstructionID}, {text: span(millis(l.AgeMS))},
 		{text: orDash(strings.TrimSpace(l.Amount + " " + oneLine(l.Currency)))},
 	}
@@ -120,7 +126,8 @@ func writeLetters(o output, letters []reader.Letter, limit int) error {
 	for _, l := range letters {
 		rows = append(rows, letterCells(l))
 	}
-	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "INSTRUCTION", "AGE", "AMOUNT"}, rows); err != nil {
+	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "INSTRUCTION", "AGE", "AMOUNT"},
+		rows); err != nil {
 		return err
 	}
 	if len(letters) == limit {
@@ -164,7 +171,8 @@ func letterShowCommand() *cobra.Command {
 					return err
 				}
 				if line.DeadLetter == nil {
-					return withCode(exitNotFound, errors.New("the instruction "+line.OutboxID.String()+" has no dead letter; it is "+orDash(line.State)))
+					return withCode(exitNotFound, errors.New("the instruction "+line.OutboxID.String()+" has no dead letter; it is "+
+						""+orDash(line.State)))
 				}
 				o := outputOf(cmd)
 				if o.json {

@@ -15,10 +15,12 @@ func letterTriageCommand(word, done string, to operator.Triage, short string) *c
 	var reason string
 	long := short + ". It changes nothing about the payment."
 	if to == operator.Close {
-		long = short + ": FAILED and EXPIRED only, and TAMPERED if it was\nproven executed since. A payment that may have been made has to be resolved, with evidence, and can't be closed (exit code 9)."
+		long = short + ": FAILED and EXPIRED only, and TAMPERED if it was\nproven executed since. A payment that may have " +
+			"been made has to be resolved, with evidence, and can't be closed (exit code 9)."
 	}
 	command := &cobra.Command{
-		Use: word + " ID...", Short: short, Long: long + "\n\n" + severalHelp + word + " --reason WHY\n\n" + idHelp, Args: cobra.MinimumNArgs(1),
+		Use: word + " ID...", Short: short, Long: long + "\n\n" + severalHelp + word + " --reason WHY\n\n" + idHelp,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onPayments(cmd, args, func(operator *operator.Operator, id payment.ID) error {
 				before, err := operator.TriageDeadLetter(cmd.Context(), id, to, reason)
@@ -41,10 +43,12 @@ func letterReplayCommand() *cobra.Command {
 		Long: "Return a dead letter to pending: same outbox id, sequence id and rail key, counters from zero. For FAILED\n" +
 			"and EXPIRED, and for UNCLAIMABLE, which is quarantined; for an unknown outcome only where the rail has just\n" +
 			"answered an inquiry with \"no such payment\" and its profile accepts that as proof. Refused (exit code 9)\n" +
-			"where the rail requires a new id after a refusal: then the participant enqueues the payment as a new instruction.\n\n" +
+			"where the rail requires a new id after a refusal: then the participant enqueues the payment as a new " +
+			"instruction.\n\n" +
 			severalHelp + "replay --reason WHY\n\n" + idHelp,
-		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at 2026-08-01T18:00:00Z",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at " +
+			"2026-08-01T18:00:00Z",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var expiresAt time.Time
 			if until != "" {
@@ -74,12 +78,16 @@ func letterResolveCommand() *cobra.Command {
 	var date string
 	command := &cobra.Command{
 		Use: "resolve ID --executed|--not-executed", Short: "End a payment that may have been made, with evidence",
-		Long: "End a payment that is parked with an unknown outcome, or whose evidence is contradictory, by evidence from the rail: the\n" +
+		Long: "End a payment that is parked with an unknown outcome, or whose evidence is contradictory, by evidence from " +
+			"the rail: the\n" +
 			"true outcome is appended as DISPATCHED or FAILED with your login. A FAILED one keeps its dead letter, to be\n" +
 			"replayed or closed.\n\n" +
-			"Where the rail can be asked, --not-executed needs its answer from the last 15 minutes as well as the evidence: payment\n" +
-			"inquire. An answer that proves it is sufficient; after \"executed\" the act is refused (exit code 9); after any other answer\n" +
-			"it needs --rail-silent, which the row, the log and the notes of railhead prove record. From a start or a promotion of the\n" +
+			"Where the rail can be asked, --not-executed needs its answer from the last 15 minutes as well as the evidence: " +
+			"payment\n" +
+			"inquire. An answer that proves it is sufficient; after \"executed\" the act is refused (exit code 9); after any " +
+			"other answer\n" +
+			"it needs --rail-silent, which the row, the log and the notes of railhead prove record. From a start or a " +
+			"promotion of the\n" +
 			"server until a relayer or a reaper has compared it, --not-executed is refused.\n\n" + idHelp,
 		Example: "  railhead dead-letter resolve 019... --executed --rail-reference RS000000000042 \\\n" +
 			"      --evidence-date 2026-07-30 --document 'statement 146, line 9' --reason 'on the statement'\n" +
@@ -113,7 +121,8 @@ func letterResolveCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.BoolVar(&executed, "executed", false, "the rail executed it")
 	flags.BoolVar(&notExecuted, "not-executed", false, "the rail did not execute it and never will")
-	flags.BoolVar(&evidence.RailSilent, "rail-silent", false, "with --not-executed: the rail was asked and its answer proves nothing, or it can't be asked now")
+	flags.BoolVar(&evidence.RailSilent, "rail-silent", false,
+		"with --not-executed: the rail was asked and its answer proves nothing, or it can't be asked now")
 	flags.StringVar(&evidence.RailReference, "rail-reference", "", "the rail's own reference of the payment")
 	flags.StringVar(&date, "evidence-date", "", "the day of the evidence, as 2026-07-30")
 	flags.StringVar(&evidence.Document, "document", "", "where the evidence is: a statement, a ticket, a letter")

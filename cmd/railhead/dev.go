@@ -18,8 +18,10 @@ func devCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dev", Short: "Run a whole installation on this machine and pay a sample",
 		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
-			"schema and roles, the simulated bank, a relayer, a reaper and the HTTP API, each in its own process. It enqueues a\n" +
-			"sample of instructions, shows how they are paid, compares the database with the bank's own ledger, prints a login for\n" +
+			"schema and roles, the simulated bank, a relayer, a reaper and the HTTP API, each in its own process. It " +
+			"enqueues a\n" +
+			"sample of instructions, shows how they are paid, compares the database with the bank's own ledger, prints a " +
+			"login for\n" +
 			"each role, a token of the API and the fault switches of the bank, and runs until Ctrl-C. With --once\n" +
 			"it ends after the comparison: 0 if every instruction was dispatched and executed exactly once, 8 if not.",
 		Args: cobra.NoArgs,

@@ -32,7 +32,8 @@ with the same content is the same instruction.
 
 With -o json each result is one JSON object on a line. Connects with RAILHEAD_INGEST_URL.`,
 		Example: "  railhead enqueue --instruction-id INV-7 --participant-id p1 --idempotency-key INV-7 \\\n" +
-			"    --rail bank --amount 10.50 --currency EUR --payload '{\"debtor\":{\"account\":\"a\"},\"creditor\":{\"account\":\"b\"}}'\n" +
+			"    --rail bank --amount 10.50 --currency EUR --payload " +
+			"'{\"debtor\":{\"account\":\"a\"},\"creditor\":{\"account\":\"b\"}}'\n" +
 			"  railhead enqueue --file instructions.jsonl\n" +
 			"  generate | railhead enqueue --file - -o json",
 		Args: cobra.NoArgs,
@@ -65,9 +66,11 @@ With -o json each result is one JSON object on a line. Connects with RAILHEAD_IN
 	flags.StringVar(&one.notBefore, "not-before", "", "earliest time of sending, such as 2026-11-21T09:00:00Z")
 	flags.StringVar(&one.expires, "expires-at", "", "after this it is not sent any more")
 	flags.StringVar(&one.priority, "priority", "normal", "urgent, normal or bulk")
-	flags.BoolVar(&one.once, "send-once", false, "at most one send: it is not sent again automatically after one that may have reached the rail")
+	flags.BoolVar(&one.once, "send-once", false,
+		"at most one send: it is not sent again automatically after one that may have reached the rail")
 	flags.StringToStringVar(&one.headers, "header", nil, "trace context, such as traceparent=00-...")
-	for _, name := range []string{"instruction-id", "participant-id", "idempotency-key", "rail", "payload", "amount", "currency", "not-before", "expires-at", "priority", "send-once", "header"} {
+	for _, name := range []string{"instruction-id", "participant-id", "idempotency-key", "rail", "payload", "amount",
+		"currency", "not-before", "expires-at", "priority", "send-once", "header"} {
 		command.MarkFlagsMutuallyExclusive("file", name)
 	}
 	return command
@@ -94,7 +97,8 @@ func (o oneInstruction) instruction(stdin io.Reader) (payment.Instruction, error
 		return payment.Instruction{}, usage(errors.Join(append(faults, errors.New("for many instructions use --file"))...))
 	}
 	in := payment.Instruction{
-		InstructionID: o.id, ParticipantID: o.participant, IdempotencyKey: o.key, RailType: o.rail, Headers: o.headers, SendOnce: o.once,
+		InstructionID: o.id, ParticipantID: o.participant, IdempotencyKey: o.key, RailType: o.rail, Headers: o.headers,
+		SendOnce: o.once,
 	}
 	var err error
 	note := func(err error) {

@@ -33,7 +33,8 @@ func enqueueFile(cmd *cobra.Command, name string) error {
 		from = opened
 	}
 	return withIngest(cmd.Context(), func(ingest *ingest.Ingest) error {
-		load := &fileLoad{ingest: ingest, out: outputOf(cmd), notes: cmd.ErrOrStderr(), lines: newLineReader(leaving{cmd.Context(), from}), said: time.Now()}
+		load := &fileLoad{ingest: ingest, out: outputOf(cmd), notes: cmd.ErrOrStderr(),
+			lines: newLineReader(leaving{cmd.Context(), from}), said: time.Now()}
 		return load.run(cmd.Context())
 	})
 }
@@ -111,16 +112,19 @@ func (l *fileLoad) left() error {
 	case l.closed == 0:
 		return fmt.Errorf("%d lines were refused; correct them and run the file again: %s", l.refused, again)
 	case wrong == 0:
-		return fmt.Errorf("%d lines were refused because enqueue is closed for them (%s); run the file again once it is open: %s",
+		return fmt.Errorf("%d lines were refused because enqueue is closed for them (%s); run the file again once it is "+
+			"open: %s",
 			l.closed, outbox.StateEnqueueClosed, again)
 	default:
-		return fmt.Errorf("%d lines were refused; correct %d of them. Enqueue is closed for the other %d (%s): run the file again once it is open: %s",
+		return fmt.Errorf("%d lines were refused; correct %d of them. Enqueue is closed for the other %d (%s): run the "+
+			"file again once it is open: %s",
 			l.refused, wrong, l.closed, outbox.StateEnqueueClosed, again)
 	}
 }
 
 func (l *fileLoad) tell(how string) {
-	fmt.Fprintf(l.notes, "%s: line %d, %d enqueued, %d replayed, %d refused\n", how, l.done, l.enqueued, l.replayed, l.refused)
+	fmt.Fprintf(l.notes, "%s: line %d, %d enqueued, %d replayed, %d refused\n", how, l.done, l.enqueued, l.replayed,
+		l.refused)
 }
 
 func (l *fileLoad) stopped(err error) error {

@@ -50,7 +50,8 @@ func (r *lineReader) next() (inputLine, error) {
 		line := inputLine{no: r.no}
 		switch {
 		case tooLong:
-			line.fault = &outbox.Fault{SQLState: outbox.StateTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", lineBytesMax)}
+			line.fault = &outbox.Fault{SQLState: outbox.StateTooLarge,
+				Message: fmt.Sprintf("the line is longer than %d bytes", lineBytesMax)}
 			return line, nil
 		case len(bytes.TrimSpace(text)) == 0:
 			continue
@@ -177,7 +178,8 @@ func lineResult(line int, in payment.Instruction, r outbox.ReceiptOrFault) resul
 	result := resultLine{Line: line, InstructionID: bounded(in.InstructionID, 128), Result: "enqueued"}
 	switch {
 	case r.Fault != nil:
-		result.Result, result.SQLState, result.Message, result.Hint = "refused", r.Fault.SQLState, r.Fault.Message, r.Fault.Hint
+		result.Result, result.SQLState, result.Message, result.Hint = "refused", r.Fault.SQLState, r.Fault.Message,
+			r.Fault.Hint
 		return result
 	case r.Receipt.Replayed:
 		result.Result = "replayed"
@@ -194,9 +196,11 @@ func (r resultLine) text() string {
 		line = fmt.Sprintf("%d\t", r.Line)
 	}
 	if r.SQLState != "" {
-		return fmt.Sprintf("%s%s\t%s\t%s\t%s", line, r.Result, orDash(oneLine(r.InstructionID)), r.SQLState, oneLine(r.Message))
+		return fmt.Sprintf("%s%s\t%s\t%s\t%s", line, r.Result, orDash(oneLine(r.InstructionID)), r.SQLState,
+			oneLine(r.Message))
 	}
-	text := fmt.Sprintf("%s%s\t%s\t%s\t%d\t%s", line, r.Result, oneLine(r.InstructionID), r.OutboxID, r.SequenceID, orDash(r.State))
+	text := fmt.Sprintf("%s%s\t%s\t%s\t%d\t%s", line, r.Result, oneLine(r.InstructionID), r.OutboxID, r.SequenceID,
+		orDash(r.State))
 	if len(r.Differs) > 0 {
 		text += "\tnot changed, the first call's values hold: " + strings.Join(r.Differs, ", ")
 	}

@@ -63,9 +63,11 @@ func TestFileBehindAClosedGate(t *testing.T) {
 	}
 	who.want(exitOK, "intake", "close", celltest.Bank, "--reason", "their new year")
 	for lines, want := range map[string]string{
-		valid:                  "1 lines were refused because enqueue is closed for them (RH014); run the file again once it is open: the enqueued ones are not changed",
-		valid + "{}\n" + "7\n": "3 lines were refused; correct 2 of them. Enqueue is closed for the other 1 (RH014): run the file again once it is open: the enqueued ones are not changed",
-		"{}\n":                 "1 lines were refused; correct them and run the file again: the enqueued ones are not changed",
+		valid: "1 lines were refused because enqueue is closed for them (RH014); run the file again once " +
+			"it is open: the enqueued ones are not changed",
+		valid + "{}\n" + "7\n": "3 lines were refused; correct 2 of them. Enqueue is closed for the other 1 (RH014): run " +
+			"the file again once it is open: the enqueued ones are not changed",
+		"{}\n": "1 lines were refused; correct them and run the file again: the enqueued ones are not changed",
 	} {
 		if said := run(exitPartial, lines); !strings.Contains(said, want) {
 			t.Errorf("%q: it says %q, want %q", lines, said, want)
@@ -93,7 +95,8 @@ func TestEnqueueManyBatches(t *testing.T) {
 		decoder := json.NewDecoder(strings.NewReader(got.out))
 		for n := range lines {
 			var line resultLine
-			if err := decoder.Decode(&line); err != nil || line.Line != n+1 || line.SequenceID != int64(n+1) || line.Result != result {
+			if err := decoder.Decode(&line); err != nil || line.Line != n+1 || line.SequenceID != int64(n+1) ||
+				line.Result != result {
 				t.Fatalf("%+v, %v", line, err)
 			}
 		}
@@ -104,14 +107,17 @@ func TestEnqueueByFlags(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	who := at(t, cell)
-	flags := []string{"enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail", celltest.Bank,
-		"--amount", "10.50", "--currency", "EUR", "--payload", "@-", "--priority", "urgent", "--header", "traceparent=00-a-b-01", "--expires-at", "2999-01-01T00:00:00Z"}
+	flags := []string{"enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail",
+		celltest.Bank,
+		"--amount", "10.50", "--currency", "EUR", "--payload", "@-", "--priority", "urgent", "--header",
+		"traceparent=00-a-b-01", "--expires-at", "2999-01-01T00:00:00Z"}
 	who.stdin = `{"payee": "x"}`
 	golden(t, "enqueue", who.want(exitOK, flags...).out)
 	golden(t, "enqueue_json", who.want(exitOK, append(flags, "-o", "json")...).out)
 	var payload, headers string
 	var priority int
-	cell.QueryRow("SELECT payload::text, headers::text, priority FROM railhead.v_outbox_pending", nil, &payload, &headers, &priority)
+	cell.QueryRow("SELECT payload::text, headers::text, priority FROM railhead.v_outbox_pending", nil, &payload,
+		&headers, &priority)
 	if payload != `{"payee": "x", "amount": "10.50", "currency": "EUR"}` || headers != `{"traceparent": "00-a-b-01"}` || priority != 0 {
 		t.Errorf("stored %s, %s, %d", payload, headers, priority)
 	}
@@ -180,7 +186,8 @@ func TestEnqueueOnce(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	who := at(t, cell)
-	who.want(exitOK, "enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail", "bank",
+	who.want(exitOK, "enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail",
+		"bank",
 		"--amount", "1.00", "--currency", "EUR", "--send-once")
 	const line = `{"instruction_id":"i2","participant_id":"p1","idempotency_key":"k2","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"},"send_once":true}`
 	who.want(exitOK, "enqueue", "--file", writeFile(t, "i.jsonl", line))

@@ -12,8 +12,10 @@ func environment() []variables {
 func connectionVariables() variables {
 	return variables{
 		title: "Connections",
-		about: "Each command connects with a login of its own, because each has a role of its own. A value is a connection string of " +
-			"PostgreSQL, as a URL or as words. A password is never taken from the command line. The secrets of rails are in the " +
+		about: "Each command connects with a login of its own, because each has a role of its own. A value is a " +
+			"connection string of " +
+			"PostgreSQL, as a URL or as words. A password is never taken from the command line. The secrets of rails are in " +
+			"the " +
 			"variables and files that the rails file names.",
 		list: []variable{
 			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles: a superuser, or a login that may become railhead_owner"},
@@ -26,9 +28,11 @@ func connectionVariables() variables {
 			{"RAILHEAD_CALLBACKS_URL", "DATABASE_URL", "callbacks: a member of railhead_callbacks"},
 			{"RAILHEAD_API_URL", "DATABASE_URL", "api: a member of railhead_api; it needs direct sessions, for LISTEN"},
 			{"RAILHEAD_EVENTS_URL", "DATABASE_URL", "events: a member of railhead_events"},
-			{"RAILHEAD_LISTEN_URL", "RAILHEAD_RELAYER_URL", "a direct session for LISTEN, where RAILHEAD_RELAYER_URL leads to a pooler in transaction mode"},
-			{"RAILHEAD_METRICS_URL", "the component's own", "the gauges of /metrics that come from the database: a member of railhead_readonly. " +
-				"Callbacks, api and events have none of them without it"},
+			{"RAILHEAD_LISTEN_URL", "RAILHEAD_RELAYER_URL",
+				"a direct session for LISTEN, where RAILHEAD_RELAYER_URL leads to a pooler in transaction mode"},
+			{"RAILHEAD_METRICS_URL", "the component's own",
+				"the gauges of /metrics that come from the database: a member of railhead_readonly. " +
+					"Callbacks, api and events have none of them without it"},
 			{"DATABASE_URL", "", "each of the first ten that is not set; for dev the server to use instead of a private one"},
 		},
 	}
@@ -37,7 +41,8 @@ func connectionVariables() variables {
 func libpqVariables() variables {
 	return variables{
 		title: "Variables of libpq",
-		about: "They complete a connection string, with the meaning that they have for PostgreSQL's own programs. Without a " +
+		about: "They complete a connection string, with the meaning that they have for PostgreSQL's own programs. Without " +
+			"a " +
 			"connection string PGHOST or PGSERVICE has to be set.",
 		list: []variable{
 			{"PGHOST", "the local socket", "host, or folder of the Unix socket"},
@@ -77,7 +82,8 @@ func processVariables() variables {
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
 			{"RAILHEAD_RAILS_FILE", "rails.yaml", "relayer, callbacks: the rails file"},
 			{"RAILHEAD_EVENTS_FILE", "events.yaml", "events: the file of endpoints"},
-			{"RAILHEAD_STATE_DIR", "", "folder in which a component stores what it remembers of the server, for its next start. Without " +
+			{"RAILHEAD_STATE_DIR", "", "folder in which a component stores what it remembers of the server, for its next " +
+				"start. Without " +
 				"it a restart of the server and of all services suspends the lanes"},
 			{"RAILHEAD_WORKER_ID", "new at each start", "the component's name in heartbeats and attempts, 1 to 200 bytes"},
 			{"RAILHEAD_HTTP_ADDR", "127.0.0.1:0", "address of /healthz, /readyz and /metrics; port 0 is any free one"},
@@ -93,7 +99,8 @@ func processVariables() variables {
 			{"RAILHEAD_API_STREAMS", "500", "api: streams of events at once, of the connections"},
 			{"RAILHEAD_API_ORIGINS", "", "api: origins of pages that may read events, such as https://shop.example, with commas between"},
 			{"RAILHEAD_API_EVENT_KEYS", "", "api: where the secrets are that seal event tokens, env:NAME or file:PATH, with commas between, at most 4 of at least 32 bytes: the first one seals, each opens, the same in every process; without one there are no event tokens"},
-			{"RAILHEAD_API_DATABASE_CONNECTIONS", "8", "api: connections to the database, 1 to 100, in addition to one for LISTEN"},
+			{"RAILHEAD_API_DATABASE_CONNECTIONS", "8",
+				"api: connections to the database, 1 to 100, in addition to one for LISTEN"},
 			{"RAILHEAD_DATABASE_SIZE_LIMIT", "0", "bytes that the database's disk can hold, for the alert before it is full; 0: no limit is known"},
 			{"RAILHEAD_LOG_LEVEL", "info", "debug, info, warn or error"},
 			{"RAILHEAD_LOG_FORMAT", "by terminal", "text or json; by default text on a terminal, else json"},
@@ -128,7 +135,8 @@ func numberVariables() variables {
 func budgetVariables() variables {
 	return variables{
 		title: "Assertions about the time budget",
-		about: "The time budget is a setting of the cell: railhead settings. These change nothing. Where one is set and differs from the " +
+		about: "The time budget is a setting of the cell: railhead settings. These change nothing. Where one is set and " +
+			"differs from the " +
 			"cell's setting, the process refuses to start.",
 		list: []variable{
 			{"RAILHEAD_CLAIM_TIMEOUT", "", "the setting claim_timeout"},
@@ -143,7 +151,8 @@ func budgetVariables() variables {
 func traceVariables() variables {
 	return variables{
 		title: "Traces",
-		about: "The standard variables of OpenTelemetry. With none of the first three set nothing is exported. Headers, certificates, " +
+		about: "The standard variables of OpenTelemetry. With none of the first three set nothing is exported. Headers, " +
+			"certificates, " +
 			"batches and limits of the exporter are those of the OpenTelemetry SDK.",
 		list: []variable{
 			{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "the collector; setting it enables traces"},
@@ -163,7 +172,8 @@ func traceVariables() variables {
 func repositoryVariables() variables {
 	return variables{
 		title: "Tests, and programs that they need",
-		about: "Read by make, by the scripts and tests of the repository and, where they concern PostgreSQL's programs, by railhead dev.",
+		about: "Read by make, by the scripts and tests of the repository and, where they concern PostgreSQL's programs, " +
+			"by railhead dev.",
 		list: []variable{
 			{"RAILHEAD_PG_MAJOR", "any", "major version of PostgreSQL to run, 15 or later; make sets it from PG"},
 			{"RAILHEAD_PG_BIN", "", "the one folder with PostgreSQL's programs to use"},

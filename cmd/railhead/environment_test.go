@@ -43,7 +43,8 @@ func TestEnvironmentIsComplete(t *testing.T) {
 	t.Parallel()
 	listed, ours := listedVariables(t), make(variablesRead)
 	for _, root := range []string{
-		"acl", "alerts", "cmd", "ingest", "internal", "ledger", "migrations", "outbox", "payment", "proofs", "rails", "railsim", "reaper", "relayer", "schedule", "testbed",
+		"acl", "alerts", "cmd", "ingest", "internal", "ledger", "migrations", "outbox", "payment", "proofs", "rails",
+		"railsim", "reaper", "relayer", "schedule", "testbed",
 	} {
 		ours.addGo(t, filepath.Join("../..", root))
 	}
@@ -61,7 +62,8 @@ func TestEnvironmentIsComplete(t *testing.T) {
 	sdk := make(variablesRead)
 	sdk.addGo(t, moduleDir(t, "go.opentelemetry.io/otel/sdk"))
 	if len(pgx) < 20 || len(sdk) < 5 || len(ours) < 40 {
-		t.Fatalf("only %d variables of pgx, %d of the OpenTelemetry SDK and %d of our own were found", len(pgx), len(sdk), len(ours))
+		t.Fatalf("only %d variables of pgx, %d of the OpenTelemetry SDK and %d of our own were found", len(pgx), len(sdk),
+			len(ours))
 	}
 	for _, read := range []variablesRead{ours, pgx} {
 		for name, where := range read {
@@ -92,7 +94,8 @@ var (
 func (v variablesRead) addGo(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		others := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_windows.go") || filepath.Base(path) == "environment_list.go"
+		others := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_windows.go") ||
+			filepath.Base(path) == "environment_list.go"
 		if err != nil || entry.IsDir() || others || !strings.HasSuffix(path, ".go") {
 			return err
 		}
@@ -224,6 +227,7 @@ func TestEnvironmentPage(t *testing.T) {
 		return
 	}
 	if section != want.String() {
-		t.Errorf("the section Environment variables of docs/operations.md is not the list (go test -update writes it anew); want\n%s", want.String())
+		t.Errorf("the section Environment variables of docs/operations.md is not the list (go test -update writes it "+
+			"anew); want\n%s", want.String())
 	}
 }

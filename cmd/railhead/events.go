@@ -29,7 +29,8 @@ func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 	if err != nil {
 		return nil, nil, usage(fmt.Errorf("RAILHEAD_EVENTS_FILE: %w", err))
 	}
-	config := ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-events", MaxConns: int32(min(len(file.Endpoints), 8)), Tracer: s.traces.Postgres()}
+	config := ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-events",
+		MaxConns: int32(min(len(file.Endpoints), 8)), Tracer: s.traces.Postgres()}
 	store, err := events.Open(ctx, config)
 	if err != nil {
 		return nil, nil, usage(err)
@@ -41,12 +42,14 @@ func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		return nil, nil, usage(err)
 	}
 	end := func() { store.Close(); beats.Close() }
-	deliveries, err := webhook.New(file, webhook.Config{Worker: s.WorkerID, StoreTimeout: s.StoreTimeout}, os.Getenv, store, set.Webhooks(file), log)
+	deliveries, err := webhook.New(file, webhook.Config{Worker: s.WorkerID, StoreTimeout: s.StoreTimeout}, os.Getenv,
+		store, set.Webhooks(file), log)
 	if err != nil {
 		end()
 		return nil, nil, usage(fmt.Errorf("RAILHEAD_EVENTS_FILE: %w", err))
 	}
-	heart := service.NewHeart(s.heart("events", "RAILHEAD_EVENTS_URL takes a member of railhead_events"), beats.Heartbeat, log)
+	heart := service.NewHeart(s.heart("events", "RAILHEAD_EVENTS_URL takes a member of railhead_events"),
+		beats.Heartbeat, log)
 	return &eventsService{deliveries: deliveries, heart: heart}, end, nil
 }
 

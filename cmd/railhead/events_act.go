@@ -18,7 +18,8 @@ import (
 func eventsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "events", Short: "Deliver events to callers' endpoints, as webhooks",
-		Long: "Deliver events to the endpoints of RAILHEAD_EVENTS_FILE: signed as Standard Webhooks, those of an instruction\n" +
+		Long: "Deliver events to the endpoints of RAILHEAD_EVENTS_FILE: signed as Standard Webhooks, those of an " +
+			"instruction\n" +
 			"in their order, repeatedly until they are accepted (docs/ingest.md#webhooks). Connects with\n" +
 			"RAILHEAD_EVENTS_URL as a member of railhead_events. Any number may run: one at a time delivers to an endpoint.\n" +
 			"SIGTERM ends it after the deliveries under way.",
@@ -31,7 +32,8 @@ func eventsCommand() *cobra.Command {
 func endpointsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "endpoints", Short: "List the endpoints, the place of each in the feed, and the events that wait",
-		Long: "List the endpoints to which events were ever delivered: the time up to which the feed was read for each, the number\n" +
+		Long: "List the endpoints to which events were ever delivered: the time up to which the feed was read for each, " +
+			"the number\n" +
 			"of events that are to be tried again, and how many of them are tried on request only. Connects with\n" +
 			"RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
@@ -70,17 +72,20 @@ func writeEndpoints(o output, all []outbox.ListedEndpoint) error {
 			given.tone = alarm
 		}
 		rows = append(rows, []cell{
-			{text: e.Endpoint}, state, {text: clock(e.ReadUntil)}, {text: strconv.Itoa(e.Waiting)}, given, {text: clock(e.OldestWaiting)},
+			{text: e.Endpoint}, state, {text: clock(e.ReadUntil)}, {text: strconv.Itoa(e.Waiting)}, given,
+			{text: clock(e.OldestWaiting)},
 			{text: clock(e.DeliveredAt)}, {text: orDash(oneLine(e.LastStatus))},
 		})
 	}
-	return o.table([]string{"ENDPOINT", "STATE", "READ UNTIL", "WAITING", "GIVEN UP", "OLDEST", "TOOK ONE LAST", "LAST FAULT"}, rows)
+	return o.table([]string{"ENDPOINT", "STATE", "READ UNTIL", "WAITING", "GIVEN UP", "OLDEST", "TOOK ONE LAST",
+		"LAST FAULT"}, rows)
 }
 
 func heldCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "held", Short: "Show whether rows are held back from callers, and by which transaction",
-		Long: "Show since when rows of the archive are held back from callers: those that were written while an older transaction is\n" +
+		Long: "Show since when rows of the archive are held back from callers: those that were written while an older " +
+			"transaction is\n" +
 			"open in the server, in whichever database. It names the session of the oldest one, or the prepared\n" +
 			"transaction. Rows are held back for milliseconds all the time. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
@@ -121,7 +126,8 @@ func redeliverCommand() *cobra.Command {
 	var endpoint, since, reason string
 	command := &cobra.Command{
 		Use: "redeliver", Short: "Try waiting events at once, or deliver again from a moment on",
-		Long: "Try the events that wait for an endpoint at once, also those that are tried on request only, and end its pause.\n" +
+		Long: "Try the events that wait for an endpoint at once, also those that are tried on request only, and end its " +
+			"pause.\n" +
 			"With --since all events from that moment on are delivered once more, with the same\n" +
 			"ids. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		Args: cobra.NoArgs,
@@ -183,7 +189,8 @@ func testEndpointCommand() *cobra.Command {
 	var endpoint string
 	command := &cobra.Command{
 		Use: "test", Short: "Send one signed event of no payment to an endpoint",
-		Long: "Send an event of type railhead.test, which is about no payment, to an endpoint of RAILHEAD_EVENTS_FILE, signed by\n" +
+		Long: "Send an event of type railhead.test, which is about no payment, to an endpoint of RAILHEAD_EVENTS_FILE, " +
+			"signed by\n" +
 			"its secrets, and print its answer. It uses no database, and ends with exit code 1 if the event was not accepted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -206,7 +213,8 @@ func testEndpointCommand() *cobra.Command {
 			if o.json {
 				return o.document(said)
 			}
-			return o.text("endpoint %s accepted event %s (HTTP %d) in %s\n", oneLine(endpoint), said.ID, said.HTTPStatus, span(said.Took))
+			return o.text("endpoint %s accepted event %s (HTTP %d) in %s\n", oneLine(endpoint), said.ID, said.HTTPStatus,
+				span(said.Took))
 		},
 	}
 	command.Flags().StringVar(&endpoint, "endpoint", "", "the endpoint's id")

@@ -159,7 +159,8 @@ func blockedAdvice(blocked *operator.BlockedError) string {
 			fmt.Fprintf(&end, ", or have a superuser run SELECT pg_terminate_backend(%d)", blocker.PID)
 		}
 	}
-	return end.String() + ".\nThen run the same command again. A pause that waits stops nothing: if payments must stop now, stop the relayers."
+	return end.String() + ".\nThen run the same command again. A pause that waits stops nothing: if payments must stop " +
+		"now, stop the relayers."
 }
 
 // exitCodesTopic is railhead help exit-codes.

@@ -110,7 +110,9 @@ func TestExitCodes(t *testing.T) {
 // TestEachOnce: an error has no repeated lines, and none of the server library's tabs.
 func TestEachOnce(t *testing.T) {
 	t.Parallel()
-	got := command{t: t, env: []string{"RAILHEAD_READER_URL=postgres://127.0.0.1:1/none?connect_timeout=2"}}.want(exitUnreachable, "status").errors
+	got := command{
+		t: t, env: []string{"RAILHEAD_READER_URL=postgres://127.0.0.1:1/none?connect_timeout=2"},
+	}.want(exitUnreachable, "status").errors
 	if n := strings.Count(got, "127.0.0.1:1 (127.0.0.1)"); n != 1 || strings.Contains(got, "\uFFFD") {
 		t.Errorf("the address is there %d times: %q", n, got)
 	}

@@ -32,11 +32,13 @@ func TestForgedIsShown(t *testing.T) {
 		}
 	}
 	id := forge("FORGED-1")
-	says(who.want(exitOK, "payment", "show", id).out, "enqueued     never: the registry has no row of it", "money        not sent: it was never claimed", "500000.00 EUR")
+	says(who.want(exitOK, "payment", "show", id).out, "enqueued     never: the registry has no row of it",
+		"money        not sent: it was never claimed", "500000.00 EUR")
 	works.answer(works.claim()[0], payment.ResultTampered, payment.Outcome{})
 	says(who.want(exitOK, "dead-letter", "list").out, id, "TAMPERED")
 	shown := who.want(exitOK, "dead-letter", "show", id).out
-	says(shown, "enqueued     never", "money        not sent: every claim ended before the first byte", "it was never enqueued here", "railhead dead-letter close "+id)
+	says(shown, "enqueued     never", "money        not sent: every claim ended before the first byte",
+		"it was never enqueued here", "railhead dead-letter close "+id)
 	if strings.Contains(shown, "resolve "+id) {
 		t.Errorf("the remedy is refused:\n%s", shown)
 	}
@@ -44,7 +46,8 @@ func TestForgedIsShown(t *testing.T) {
 		NeverEnqueued bool   `json:"never_enqueued"`
 		RailKey       string `json:"rail_key"`
 	}
-	if err := json.Unmarshal([]byte(who.want(exitOK, "payment", "show", id, "-o", "json").out), &document); err != nil || !document.NeverEnqueued || document.RailKey != "" {
+	if err := json.Unmarshal([]byte(who.want(exitOK, "payment", "show", id, "-o", "json").out), &document); err != nil ||
+		!document.NeverEnqueued || document.RailKey != "" {
 		t.Errorf("JSON says %+v, %v", document, err)
 	}
 	who.want(exitOK, "dead-letter", "acknowledge", id, "--reason", "looking for the forger")
@@ -57,7 +60,8 @@ func TestForgedIsShown(t *testing.T) {
 	}
 	says(who.want(exitOK, "dead-letter", "show", id).out, "UNCLAIMABLE", "it was never enqueued here")
 	who.want(exitOK, "dead-letter", "close", id, "--reason", "found the forger")
-	says(who.want(exitOK, "payment", "show", id).out, "next         nothing: its row is gone from pending", "money        not sent: it was never claimed")
+	says(who.want(exitOK, "payment", "show", id).out, "next         nothing: its row is gone from pending",
+		"money        not sent: it was never claimed")
 
 	// A payment that may have been sent can't be closed, and its remedy does not name that.
 	id = forge("FORGED-333")
@@ -89,18 +93,21 @@ func TestRemedyKnowsTheProfile(t *testing.T) {
 	cell.ApplyProfile(celltest.Bank, `{"resend_on_unknown": "NEVER", "id_after_refusal": "NEW"}`)
 	enqueued(who, "REFUSED", "CHECKED")
 	for _, claim := range works.claim() {
-		works.answer(claim, map[string]payment.Result{"REFUSED": payment.ResultRefusedFinal, "CHECKED": payment.ResultCheckFailed}[claim.InstructionID], payment.Outcome{})
+		works.answer(claim, map[string]payment.Result{"REFUSED": payment.ResultRefusedFinal,
+			"CHECKED": payment.ResultCheckFailed}[claim.InstructionID], payment.Outcome{})
 	}
 	for name, test := range map[string]struct {
 		names bool
 		exit  int
 	}{"REFUSED": {false, exitNotAllowed}, "CHECKED": {true, exitOK}} {
 		shown := who.want(exitOK, "dead-letter", "show", name).out
-		if got := strings.Contains(shown, "railhead dead-letter replay"); got != test.names || !strings.Contains(shown, "railhead dead-letter close") {
+		if got := strings.Contains(shown, "railhead dead-letter replay"); got != test.names ||
+			!strings.Contains(shown, "railhead dead-letter close") {
 			t.Errorf("%s: the remedy names a replay: %t\n%s", name, got, shown)
 		}
 		said := who.want(test.exit, "dead-letter", "replay", name, "--reason", "again").errors
-		if test.exit != exitOK && !strings.Contains(said, "it may have been sent, and rail bank requires a new id for another try") {
+		if test.exit != exitOK && !strings.Contains(said,
+			"it may have been sent, and rail bank requires a new id for another try") {
 			t.Errorf("%s: %s", name, said)
 		}
 	}
@@ -117,29 +124,35 @@ func TestInquireCommand(t *testing.T) {
 	works.park(works.claim()[0])
 	resolve := func(exit int, more ...string) ran {
 		t.Helper()
-		return who.want(exit, append([]string{"dead-letter", "resolve", "INV-1", "--not-executed", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
+		return who.want(exit, append([]string{"dead-letter", "resolve", "INV-1", "--not-executed", "--evidence-date",
+			time.Now().UTC().Format(time.DateOnly),
 			"--document", "ticket 4711", "--reason", "they never got it"}, more...)...)
 	}
-	if shown := who.want(exitOK, "dead-letter", "show", "INV-1").out; !strings.Contains(shown, "railhead payment inquire ") {
+	if shown := who.want(exitOK, "dead-letter", "show", "INV-1").out; !strings.Contains(shown,
+		"railhead payment inquire ") {
 		t.Errorf("the remedy does not have the rail asked:\n%s", shown)
 	}
 	if said := resolve(exitNotAllowed).errors; !strings.Contains(said, "railhead payment inquire") {
 		t.Errorf("the refusal does not say what to do: %s", said)
 	}
-	if said := who.want(exitOK, "payment", "inquire", "INV-1", "--reason", "ticket 4711").out; !strings.HasPrefix(said, "due for one inquiry: ") {
+	if said := who.want(exitOK, "payment", "inquire", "INV-1", "--reason", "ticket 4711").out; !strings.HasPrefix(said,
+		"due for one inquiry: ") {
 		t.Errorf("inquire said %q", said)
 	}
 	works.answer(works.claim()[0], payment.ResultNotFound, payment.Outcome{})
 	who.want(exitNotAllowed, "payment", "cancel", "INV-1", "--reason", "x")
 	resolve(exitNotAllowed)
 	resolve(exitOK, "--rail-silent")
-	who.want(exitUsage, "dead-letter", "resolve", "INV-1", "--executed", "--rail-silent", "--rail-reference", "x", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
+	who.want(exitUsage, "dead-letter", "resolve", "INV-1", "--executed", "--rail-silent", "--rail-reference", "x",
+		"--evidence-date", time.Now().UTC().Format(time.DateOnly),
 		"--document", "ticket 4711", "--reason", "x")
 	who.want(exitNotAllowed, "payment", "inquire", "INV-1", "--reason", "x")
 	shown := who.want(exitOK, "payment", "show", "INV-1").out
 	for _, want := range []string{
-		"money        not executed: by evidence of " + celltest.Operator + ", ticket 4711 (row 8)", "an operator had the rail asked", "an operator resolved it",
-		"without the rail's word: they never got it", "it was not paid, by evidence of " + celltest.Operator + ", ticket 4711.",
+		"money        not executed: by evidence of " + celltest.Operator + ", ticket 4711 (row 8)",
+		"an operator had the rail asked", "an operator resolved it",
+		"without the rail's word: they never got it",
+		"it was not paid, by evidence of " + celltest.Operator + ", ticket 4711.",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("payment show does not say %q:\n%s", want, shown)

@@ -25,7 +25,8 @@ func intakeCloseCommand() *cobra.Command {
 			"nothing is stored. What was enqueued before stays and is dispatched; a call that repeats one of those is\n"+
 			"answered as before. To stop dispatch and accept instructions, use railhead rail pause.\n"+
 			"An enqueue that is under way when the gate closes may still be stored.\n"+
-			"With --for or --until the reaper opens the gate; without, an operator does. A gate that is closed already keeps the\n"+
+			"With --for or --until the reaper opens the gate; without, an operator does. A gate that is closed already keeps "+
+			"the\n"+
 			"first login, time and reason, and opens at the later of the two ends.\n"+
 			"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
@@ -46,7 +47,8 @@ func intakeCloseCommand() *cobra.Command {
 
 func intakeOpenCommand() *cobra.Command {
 	return intakeSwitch("open", "Accept new instructions again",
-		"Open a gate that railhead intake close has closed, so that new instructions are accepted again. Each gate is opened\n"+
+		"Open a gate that railhead intake close has closed, so that new instructions are accepted again. Each gate is "+
+			"opened\n"+
 			"separately: a rail that is closed stays closed when everything is opened. Connects with RAILHEAD_OPERATOR_URL.",
 		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			changed, err := operator.OpenEnqueue(ctx, gate, reason)
@@ -62,7 +64,9 @@ func intakeOpenCommand() *cobra.Command {
 var everythingGate = reader.Gate{Scope: reader.GateCell, Name: operator.Everything}
 
 // intakeSwitch is one of the two commands; do returns the act and its sentence.
-func intakeSwitch(word, short, long string, do func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error)) *cobra.Command {
+func intakeSwitch(word, short, long string,
+	do func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string,
+		error)) *cobra.Command {
 	var reason, participant string
 	everything := false
 	command := &cobra.Command{
@@ -125,7 +129,8 @@ func gateOpened(gate reader.Gate, changed bool, everything *reader.ClosedGate) s
 		said = "enqueue for " + oneLine(gate.String()) + " opened"
 	}
 	if everything != nil {
-		said += fmt.Sprintf("; everything is closed by %s since %s: %s", everything.By, clock(everything.At), oneLine(everything.Reason))
+		said += fmt.Sprintf("; everything is closed by %s since %s: %s", everything.By, clock(everything.At),
+			oneLine(everything.Reason))
 	}
 	return said
 }
@@ -133,8 +138,10 @@ func gateOpened(gate reader.Gate, changed bool, everything *reader.ClosedGate) s
 func intakeListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the closed gates",
-		Long: "List the gates that are closed, so that new instructions of a rail, a participant or everything are refused:\n" +
-			"since when, by whom and why, and until when; the one that was closed last comes first. Connects with RAILHEAD_READER_URL.",
+		Long: "List the gates that are closed, so that new instructions of a rail, a participant or everything are " +
+			"refused:\n" +
+			"since when, by whom and why, and until when; the one that was closed last comes first. Connects with " +
+			"RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -159,7 +166,8 @@ func intakeListCommand() *cobra.Command {
 func writeGates(o output, closed []reader.ClosedGate) error {
 	rows := make([][]cell, 0, len(closed))
 	for _, gate := range closed {
-		rows = append(rows, []cell{{oneLine(gate.String()), alarm}, {text: clock(gate.At)}, {text: clock(gate.Until)}, {text: gate.By}, {text: oneLine(gate.Reason)}})
+		rows = append(rows, []cell{{oneLine(gate.String()), alarm}, {text: clock(gate.At)}, {text: clock(gate.Until)},
+			{text: gate.By}, {text: oneLine(gate.Reason)}})
 	}
 	return o.table([]string{"CLOSED", "SINCE", "UNTIL", "BY", "REASON"}, rows)
 }

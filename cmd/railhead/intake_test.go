@@ -28,17 +28,20 @@ func TestIntake(t *testing.T) {
 		{"bank", "rail bank"}, {"--participant p1", "participant p1"}, {"--everything", "everything"},
 	} {
 		run := func(word string, more ...string) string {
-			return who.want(exitOK, append(append([]string{"intake", word}, strings.Fields(test.of)...), append(more, "--reason", "their maintenance")...)...).out
+			return who.want(exitOK, append(append([]string{"intake", word}, strings.Fields(test.of)...),
+				append(more, "--reason", "their maintenance")...)...).out
 		}
 		if said := run("close"); said != "enqueue for "+test.what+" closed\n" {
 			t.Errorf("close %s: %q", test.of, said)
 		}
-		if said := run("close", "--for", "1h"); !strings.HasPrefix(said, "enqueue for "+test.what+" was closed already by "+celltest.Operator+" since 2") ||
+		if said := run("close", "--for", "1h"); !strings.HasPrefix(said,
+			"enqueue for "+test.what+" was closed already by "+celltest.Operator+" since 2") ||
 			!strings.HasSuffix(said, ", and has no end: their maintenance\n") {
 			t.Errorf("close %s again: %q", test.of, said)
 		}
 		refused := who.want(exitClosed, one("INV-2")...).errors
-		if want := "enqueue is closed for " + test.what + " by " + celltest.Operator; !strings.Contains(refused, want) || !strings.Contains(refused, "RH014") ||
+		if want := "enqueue is closed for " + test.what + " by " + celltest.Operator; !strings.Contains(refused, want) ||
+			!strings.Contains(refused, "RH014") ||
 			!strings.Contains(refused, "Nothing was stored.") {
 			t.Errorf("enqueue says %q, want %q", refused, want)
 		}
@@ -47,7 +50,8 @@ func TestIntake(t *testing.T) {
 		}
 		for _, command := range []string{"intake list", "status"} {
 			shown := who.want(exitOK, strings.Fields(command)...).out
-			if row := lineWith(shown, test.what+" "); !strings.Contains(shown, "CLOSED") || !strings.Contains(row, celltest.Operator) || !strings.HasSuffix(row, "their maintenance") {
+			if row := lineWith(shown, test.what+" "); !strings.Contains(shown, "CLOSED") ||
+				!strings.Contains(row, celltest.Operator) || !strings.HasSuffix(row, "their maintenance") {
 				t.Errorf("%s has no row of %s:\n%s", command, test.what, shown)
 			}
 		}
@@ -58,10 +62,12 @@ func TestIntake(t *testing.T) {
 			t.Errorf("open %s again: %q", test.of, said)
 		}
 		until := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
-		if said := run("close", "--until", until.Format(time.RFC3339)); said != "enqueue for "+test.what+" closed until "+clock(until)+"\n" {
+		want := "enqueue for " + test.what + " closed until " + clock(until) + "\n"
+		if said := run("close", "--until", until.Format(time.RFC3339)); said != want {
 			t.Errorf("close %s until then: %q", test.of, said)
 		}
-		if said := run("close", "--for", "1m"); !strings.HasSuffix(said, ", and opens at "+clock(until)+": their maintenance\n") {
+		if said := run("close", "--for", "1m"); !strings.HasSuffix(said,
+			", and opens at "+clock(until)+": their maintenance\n") {
 			t.Errorf("close %s for less: %q", test.of, said)
 		}
 	}
@@ -69,24 +75,28 @@ func TestIntake(t *testing.T) {
 	if err := json.Unmarshal([]byte(who.want(exitOK, "intake", "list", "-o", "json").out), &listed); err != nil {
 		t.Fatal(err)
 	}
-	if len(listed) != 3 || listed[0].Scope != reader.GateCell || listed[0].Name != "*" || listed[2].Scope != reader.GateRail || listed[2].Name != "bank" {
+	if len(listed) != 3 || listed[0].Scope != reader.GateCell || listed[0].Name != "*" ||
+		listed[2].Scope != reader.GateRail || listed[2].Name != "bank" {
 		t.Errorf("listed %+v", listed)
 	}
-	if said := who.want(exitOK, "intake", "open", "bank", "--reason", "x").out; !strings.HasPrefix(said, "enqueue for rail bank opened; everything is closed by ") {
+	if said := who.want(exitOK, "intake", "open", "bank", "--reason", "x").out; !strings.HasPrefix(said,
+		"enqueue for rail bank opened; everything is closed by ") {
 		t.Errorf("opened while everything is closed: %q", said)
 	}
 	if claims := works.claim(); len(claims) != 1 {
 		t.Errorf("behind closed gates %d were claimed, want the one that was enqueued before", len(claims))
 	}
 	var done act
-	if err := json.Unmarshal([]byte(who.want(exitOK, "intake", "open", "--participant", "p1", "--reason", "x", "-o", "json").out), &done); err != nil {
+	if err := json.Unmarshal([]byte(who.want(exitOK, "intake", "open", "--participant", "p1", "--reason", "x", "-o",
+		"json").out), &done); err != nil {
 		t.Fatal(err)
 	}
 	if want := (act{Act: "OPEN_ENQUEUE", ParticipantID: "p1", Now: "open", Changed: true}); done != want {
 		t.Errorf("JSON says %+v, want %+v", done, want)
 	}
 	file := writeFile(t, "instructions.jsonl", `{"instruction_id":"INV-3","participant_id":"p1","idempotency_key":"INV-3","rail_type":"bank","payload":{"amount":"10.50","currency":"EUR"}}`+"\n")
-	if lines := who.want(exitPartial, "enqueue", "--file", file).out; !strings.Contains(lines, "refused\tINV-3\tRH014\tenqueue is closed for everything") {
+	if lines := who.want(exitPartial, "enqueue", "--file", file).out; !strings.Contains(lines,
+		"refused\tINV-3\tRH014\tenqueue is closed for everything") {
 		t.Errorf("a file says %q", lines)
 	}
 	who.want(exitOK, "intake", "open", "--everything", "--reason", "x")

@@ -20,10 +20,13 @@ func logCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "log", Short: "Show the acts of operators, with time and reason",
 		Long: "Show the operator log: each act of an operator, and each pause that a relayer made, with its login, its\n" +
-			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow it continues\n" +
-			"with the acts that commit from then on, also over an outage of the database, and ends by Ctrl-C with exit code 0. Connects with RAILHEAD_READER_URL.",
-		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment INV-1 -o jsonl\n  railhead log --follow",
-		Args:    cobra.NoArgs,
+			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow it " +
+			"continues\n" +
+			"with the acts that commit from then on, also over an outage of the database, and ends by Ctrl-C with exit code " +
+			"0. Connects with RAILHEAD_READER_URL.",
+		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment " +
+			"INV-1 -o jsonl\n  railhead log --follow",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter.Act = strings.ToUpper(strings.ReplaceAll(filter.Act, "-", "_"))
 			if filter.Limit < 1 || filter.Limit > 10_000 || filter.Since < 0 {
@@ -51,7 +54,8 @@ func logCommand() *cobra.Command {
 	flags.StringVar(&filter.Actor, "actor", "", "only acts of this login")
 	flags.StringVar(&filter.Act, "act", "", "only acts of this kind, such as PAUSE_RAIL, RESOLVE or REPLAY")
 	flags.StringVar(&filter.Subject, "subject", "", "only acts on this rail, participant, instruction id or setting")
-	flags.StringVar(&instruction, "payment", "", "only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
+	flags.StringVar(&instruction, "payment", "",
+		"only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
 	flags.DurationVar(&filter.Since, "since", 0, "only acts of this last time, such as 24h; 0: of all time")
 	flags.IntVar(&filter.Limit, "limit", 100, "the most acts that are shown, 1 to 10000")
 	flags.BoolVarP(&following, "follow", "f", false, "continue with the acts that commit from now on")
@@ -59,7 +63,8 @@ func logCommand() *cobra.Command {
 	return command
 }
 
-func showLog(cmd *cobra.Command, looker *reader.Reader, filter reader.LogFilter, following bool, every time.Duration) error {
+func showLog(cmd *cobra.Command, looker *reader.Reader, filter reader.LogFilter, following bool,
+	every time.Duration) error {
 	o := outputOf(cmd)
 	acts, cutShort, err := looker.OperatorLog(cmd.Context(), filter)
 	if err != nil {
@@ -96,7 +101,8 @@ func writeLogged(o output, act reader.LoggedAct) error {
 	if o.json {
 		return o.line(act)
 	}
-	return o.text("%s  %-18s  %s  by %s: %s\n", clock(act.At), act.Act, bounded(oneLine(act.Subject), 64), act.Actor, bounded(oneLine(act.Reason), 200))
+	return o.text("%s  %-18s  %s  by %s: %s\n", clock(act.At), act.Act, bounded(oneLine(act.Subject), 64), act.Actor,
+		bounded(oneLine(act.Reason), 200))
 }
 
 // emptyNotNull is for documents: a list without elements is [] and not null.

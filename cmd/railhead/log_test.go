@@ -16,7 +16,8 @@ func TestSendNow(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	who, works := at(t, cell), newWorker(t, cell)
-	who.want(exitOK, "enqueue", "--instruction-id", "INV-1", "--participant-id", "p1", "--idempotency-key", "k", "--rail", celltest.Bank,
+	who.want(exitOK, "enqueue", "--instruction-id", "INV-1", "--participant-id", "p1", "--idempotency-key", "k",
+		"--rail", celltest.Bank,
 		"--amount", "10.50", "--currency", "EUR", "--not-before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	said := who.want(exitOK, "payment", "reschedule", "INV-1", "--in", "2h", "--reason", "their maintenance").out
 	if !strings.HasPrefix(said, "due at ") || !strings.Contains(said, ", was due at ") || strings.Count(said, "\n") != 1 {
@@ -27,7 +28,8 @@ func TestSendNow(t *testing.T) {
 		t.Fatalf("%d are due, want none", n)
 	}
 	var done dueAct
-	if err := json.Unmarshal([]byte(who.want(exitOK, "payment", "send-now", "INV-1", "--reason", "they are back", "-o", "json").out), &done); err != nil {
+	if err := json.Unmarshal([]byte(who.want(exitOK, "payment", "send-now", "INV-1", "--reason", "they are back", "-o",
+		"json").out), &done); err != nil {
 		t.Fatal(err)
 	}
 	if done.Act != "SEND_NOW" || !done.Changed || done.Was.Sub(done.Is) < time.Hour {
@@ -64,7 +66,8 @@ func TestLog(t *testing.T) {
 	who.want(exitOK, "rail", "resume", "bank", "--reason", "they are back")
 
 	all := strings.Split(strings.TrimSpace(who.want(exitOK, "log").out), "\n")
-	if len(all) != 4 || !strings.HasSuffix(all[1], "PAUSE_RAIL          bank  by railhead_operator_login: their maintenance") ||
+	if len(all) != 4 || !strings.HasSuffix(all[1],
+		"PAUSE_RAIL          bank  by railhead_operator_login: their maintenance") ||
 		!strings.HasSuffix(all[2], "CANCEL              INV-1  by railhead_operator_login: not wanted") {
 		t.Errorf("the log:\n%s", strings.Join(all, "\n"))
 	}

@@ -59,7 +59,8 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "railhead",
 		Short: "Dispatch payment instructions to payment rails: never lost, never paid twice",
-		Long: "Railhead is a transactional outbox for payment instructions: it stores them in PostgreSQL and dispatches each to its\n" +
+		Long: "Railhead is a transactional outbox for payment instructions: it stores them in PostgreSQL and dispatches " +
+			"each to its\n" +
 			"payment rail.\n\n" +
 			"Data goes to standard output, everything else to standard error. Exit codes: railhead help exit-codes.\n" +
 			"Connections and other settings come from the environment: railhead help environment.",
@@ -67,11 +68,13 @@ func rootCommand() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkGlobals(cmd) },
 	}
 	flags := root.PersistentFlags()
-	flags.StringP("output", "o", formatTable, "form of the data on standard output: table, json, or jsonl (a list as one JSON value a line)")
+	flags.StringP("output", "o", formatTable,
+		"form of the data on standard output: table, json, or jsonl (a list as one JSON value a line)")
 	flags.String("cell", "", "the schema of the installation; by default RAILHEAD_CELL, else "+migrations.DefaultCell)
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
-		withProgress(enqueueCommand()), paymentCommand(), deadLetterCommand(), participantCommand(), intakeCommand(), tokenCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), proveCommand(), versionCommand(),
+		withProgress(enqueueCommand()), paymentCommand(), deadLetterCommand(), participantCommand(), intakeCommand(),
+		tokenCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), proveCommand(), versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)
 	for _, service := range serviceCommands() {

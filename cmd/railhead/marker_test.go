@@ -75,7 +75,10 @@ func newMarked(t *testing.T) *marked {
 	m := &marked{t: t, cell: celltest.New(t), dir: t.TempDir(), callback: []byte(marker + " signs the callbacks")}
 	bank := httptest.NewServer(&markedBank{sent: make(map[string]string)})
 	t.Cleanup(bank.Close)
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(&m.spans, r.Body) }))
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		io.Copy(&m.spans, r.Body)
+	}))
 	t.Cleanup(collector.Close)
 	same := strings.Replace(markedProfile(`, "resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true`),
 		`"id_after_refusal": "SAME"`, `"id_after_refusal": "NEW"`, 1)
@@ -84,23 +87,32 @@ func newMarked(t *testing.T) *marked {
 	later := strings.Replace(markedProfile(`, "resend_on_unknown": "NEVER", "callback_deadline": "1h"`), "FINAL", "PROVISIONAL", 1)
 	strict := markedProfile(`, "resend_on_unknown": "NEVER", "checks": {"fields": [{"field": "debtor.account", "rule": "IBAN"}]}`)
 	m.cell.SetTimeBudget(outbox.TimeBudget{
-		ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 5 * time.Second, HeartbeatStale: 2 * time.Second,
+		ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 5 * time.Second,
+		HeartbeatStale: 2 * time.Second,
 	})
-	for rail, profile := range map[string]string{"marked": same, "asked": asked, "later": later, "locked": locked, "strict": strict, celltest.Bank: same} {
+	for rail, profile := range map[string]string{"marked": same, "asked": asked, "later": later, "locked": locked,
+		"strict": strict, celltest.Bank: same} {
 		m.cell.ApplyProfile(rail, profile)
 	}
-	rails := writeFile(t, "rails.yaml", "rails:"+markedRail("marked", same, bank.URL, "")+markedRail("asked", asked, bank.URL, markedInquiry)+
-		markedRail("later", later, bank.URL, markedCallback)+markedRail("locked", locked, bank.URL, "")+markedRail("strict", strict, bank.URL, ""))
+	rails := writeFile(t, "rails.yaml", "rails:"+markedRail("marked", same, bank.URL, "")+markedRail("asked", asked,
+		bank.URL, markedInquiry)+
+		markedRail("later", later, bank.URL, markedCallback)+markedRail("locked", locked, bank.URL, "")+markedRail("strict",
+		strict, bank.URL, ""))
 	m.who = command{t: t, env: []string{
-		"RAILHEAD_ADMIN_URL=" + withPassword(m.cell.URL("")), "RAILHEAD_INGEST_URL=" + withPassword(m.cell.URL(celltest.Ingest)),
-		"RAILHEAD_OPERATOR_URL=" + withPassword(m.cell.URL(celltest.Operator)), "RAILHEAD_READER_URL=" + withPassword(m.cell.URL(celltest.Readonly)),
+		"RAILHEAD_ADMIN_URL=" + withPassword(m.cell.URL("")),
+		"RAILHEAD_INGEST_URL=" + withPassword(m.cell.URL(celltest.Ingest)),
+		"RAILHEAD_OPERATOR_URL=" + withPassword(m.cell.URL(celltest.Operator)),
+		"RAILHEAD_READER_URL=" + withPassword(m.cell.URL(celltest.Readonly)),
 		"RAILHEAD_AUDITOR_URL=" + withPassword(m.cell.URL(celltest.Auditor)),
-		"RAILHEAD_RELAYER_URL=" + withPassword(m.cell.URL(celltest.Relayer)), "RAILHEAD_REAPER_URL=" + withPassword(m.cell.URL(celltest.Reaper)),
+		"RAILHEAD_RELAYER_URL=" + withPassword(m.cell.URL(celltest.Relayer)),
+		"RAILHEAD_REAPER_URL=" + withPassword(m.cell.URL(celltest.Reaper)),
 		"RAILHEAD_CALLBACKS_URL=" + withPassword(m.cell.URL(celltest.Callbacks)),
 		"RAILHEAD_RAILS_FILE=" + rails, "RAILHEAD_LOG_LEVEL=debug",
-		"MARKED_BEARER=" + marker + "-bearer-secret", "MARKED_HEADER=" + marker + "-header-secret", "MARKED_HMAC=" + marker + "-hmac-secret-of-some-length",
+		"MARKED_BEARER=" + marker + "-bearer-secret", "MARKED_HEADER=" + marker + "-header-secret",
+		"MARKED_HMAC=" + marker + "-hmac-secret-of-some-length",
 		"MARKED_CALLBACK=whsec_" + base64.StdEncoding.EncodeToString(m.callback),
-		"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "OTEL_EXPORTER_OTLP_HEADERS=authorization=" + marker + "-collector", "OTEL_BSP_SCHEDULE_DELAY=100",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "OTEL_EXPORTER_OTLP_HEADERS=authorization=" + marker + "-collector",
+		"OTEL_BSP_SCHEDULE_DELAY=100",
 		"RAILHEAD_POLL=50ms", "RAILHEAD_REAP_EVERY=200ms", "RAILHEAD_REAP_GRACE=200ms", "RAILHEAD_HEARTBEAT_EVERY=300ms",
 	}}
 	return m
@@ -152,7 +164,8 @@ func (m *marked) body(response *http.Response, err error) {
 func (m *marked) enqueue(id, rail string, more ...string) ran {
 	m.t.Helper()
 	payload := `{"debtor": {"name": "` + marker + `-debtor-name", "account": "` + marker + `-account"}, "text": "` + strings.Repeat(marker+"-long ", 300) + `", "` + marker + `-field": 1}`
-	args := []string{"enqueue", "--instruction-id", id, "--participant-id", "p1", "--idempotency-key", marker + "-key-" + id, "--rail", rail,
+	args := []string{"enqueue", "--instruction-id", id, "--participant-id", "p1", "--idempotency-key",
+		marker + "-key-" + id, "--rail", rail,
 		"--amount", markedAmount, "--currency", "EUR", "--payload", payload,
 		"--header", "traceparent=" + marker + "-trace", "--header", "baggage=" + marker + "-baggage"}
 	return m.sees(m.who.run(append(args, more...)...))
@@ -193,7 +206,8 @@ func (m *marked) until(what string, so func() error) {
 // call posts a callback; sign is whether by the right secret.
 func (m *marked) call(url, event, body string, sign bool) {
 	m.t.Helper()
-	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodPost, url+"/callbacks/later", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodPost, url+"/callbacks/later",
+		strings.NewReader(body))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -226,15 +240,22 @@ func TestNothingMarkedComesOut(t *testing.T) {
 	newWorker(t, m.cell).claim()
 	// A payload that was changed behind the ledger's back.
 	m.enqueue("tampered", "marked", "--not-before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
-	m.cell.Exec(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.99"}', next_attempt_at = now() FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = (SELECT k.outbox_id FROM railhead.payment_outbox_keys k WHERE k.instruction_id = 'tampered')`)
-	m.enqueue("expires", "marked", "--not-before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "--expires-at", time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339))
-	m.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 s' WHERE outbox_id = (SELECT k.outbox_id FROM railhead.payment_outbox_keys k WHERE k.instruction_id = 'expires')`)
+	m.cell.Exec(`UPDATE railhead.payment_outbox_pending p
+		SET payload = i.payload || '{"amount": "9999.99"}', next_attempt_at = now()
+		FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = (SELECT k.outbox_id
+		FROM railhead.payment_outbox_keys k WHERE k.instruction_id = 'tampered')`)
+	m.enqueue("expires", "marked", "--not-before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "--expires-at",
+		time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339))
+	m.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 s'
+		WHERE outbox_id = (SELECT k.outbox_id FROM railhead.payment_outbox_keys k WHERE k.instruction_id = 'expires')`)
 
 	services := []*exec.Cmd{
 		m.serve("run", "RAILHEAD_HTTP_ADDR_FILE="+filepath.Join(m.dir, "run")),
-		m.serve("callbacks", "RAILHEAD_HTTP_ADDR_FILE="+filepath.Join(m.dir, "health"), "RAILHEAD_CALLBACKS_ADDR_FILE="+filepath.Join(m.dir, "callbacks")),
+		m.serve("callbacks", "RAILHEAD_HTTP_ADDR_FILE="+filepath.Join(m.dir, "health"),
+			"RAILHEAD_CALLBACKS_ADDR_FILE="+filepath.Join(m.dir, "callbacks")),
 	}
-	hows := []string{"accept", "refuse", "unmapped", "code", "garbage", "broken", "busy", "error", "hang", "drop", "malformed", "statusline", "header",
+	hows := []string{"accept", "refuse", "unmapped", "code", "garbage", "broken", "busy", "error", "hang", "drop",
+		"malformed", "statusline", "header",
 		"length", "cut", "redirect", "other"}
 	for _, how := range hows {
 		if got := m.enqueue(how+"-1", "marked"); got.code != exitOK {
@@ -273,12 +294,15 @@ func (m *marked) badEnqueues() {
 		`{"amount": "` + marker + `"}`, `{"x": "` + strings.Repeat(marker, 30000) + `"}`, strings.Repeat(`{"`+marker+`":`, 40) + "1" + strings.Repeat("}", 40),
 		`{"x": "` + marker + `\u0000"}`, `{"x": "` + marker + `\ud800"}`,
 	} {
-		m.sees(m.who.run("enqueue", "--instruction-id", "bad", "--participant-id", "p1", "--idempotency-key", marker+"-key", "--rail", "marked",
+		m.sees(m.who.run("enqueue", "--instruction-id", "bad", "--participant-id", "p1", "--idempotency-key", marker+"-key",
+			"--rail", "marked",
 			"--amount", markedAmount, "--currency", "EUR", "--payload", payload))
 	}
 	// The same key with another content, and the same instruction under another key.
-	one := []string{"enqueue", "--instruction-id", "conflict", "--participant-id", "p2", "--rail", celltest.Bank, "--currency", "EUR"}
-	for _, more := range [][]string{{marker + "-key-1", markedAmount}, {marker + "-key-1", "1.00"}, {marker + "-key-2", markedAmount}} {
+	one := []string{"enqueue", "--instruction-id", "conflict", "--participant-id", "p2", "--rail", celltest.Bank,
+		"--currency", "EUR"}
+	for _, more := range [][]string{{marker + "-key-1", markedAmount}, {marker + "-key-1", "1.00"},
+		{marker + "-key-2", markedAmount}} {
 		m.sees(m.who.run(append(one, "--idempotency-key", more[0], "--amount", more[1])...))
 	}
 	lines := `{"instruction_id":"f1","participant_id":"p3","idempotency_key":"` + marker + `-f1","rail_type":"` + celltest.Bank + `","payload":{"amount":"` + markedAmount + `","currency":"EUR","x":"` + marker + `"}}
@@ -323,7 +347,8 @@ func (m *marked) bySQL() {
 func (m *marked) callbacks(url string) {
 	m.t.Helper()
 	var text string
-	m.cell.QueryRow(`SELECT outbox_id::text FROM railhead.payment_outbox_keys WHERE instruction_id = 'later-1'`, nil, &text)
+	m.cell.QueryRow(`SELECT outbox_id::text FROM railhead.payment_outbox_keys
+		WHERE instruction_id = 'later-1'`, nil, &text)
 	id, err := payment.ParseID(text)
 	if err != nil {
 		m.t.Fatal(err)
@@ -364,7 +389,8 @@ func (m *marked) people() {
 		var allowed strings.Builder
 		allowed.WriteString(m.who.want(exitOK, append([]string{"payment", "list"}, more...)...).out)
 		allowed.WriteString(m.who.want(exitOK, append([]string{"dead-letter", "list"}, more...)...).out)
-		for _, id := range []string{"accept-1", "refuse-1", "code-1", "malformed-1", "tampered", "dead-worker", "strict-1", "locked-1", "garbage-2", "later-1"} {
+		for _, id := range []string{"accept-1", "refuse-1", "code-1", "malformed-1", "tampered", "dead-worker", "strict-1",
+			"locked-1", "garbage-2", "later-1"} {
 			shown := m.who.want(exitOK, append([]string{"payment", "show", id}, more...)...).out
 			allowed.WriteString(strings.ReplaceAll(shown, marker+"-key-"+id, "KEY"))
 		}
@@ -407,8 +433,10 @@ func (m *marked) wrongPlaces() {
 		}
 	}
 	for _, text := range []string{
-		"rails: [{rail_type: marked, adapter: http, profile: {acceptance: FINAL}, http: {base_url: 'https://bank.example', headers: {Authorization: " + marker + "}, send: {path: /x}}}]",
-		"rails: [{rail_type: marked, adapter: http, profile: {acceptance: FINAL}, http: {base_url: 'https://u:" + marker + "@bank.example', send: {path: /x}}}]",
+		"rails: [{rail_type: marked, adapter: http, profile: {acceptance: FINAL}, http: {base_url: " +
+			"'https://bank.example', headers: {Authorization: " + marker + "}, send: {path: /x}}}]",
+		"rails: [{rail_type: marked, adapter: http, profile: {acceptance: FINAL}, http: {base_url: 'https://u:" + marker +
+			"@bank.example', send: {path: /x}}}]",
 		"rails: [{rail_type: marked, adapter: http, http: {bearer: " + marker + "}}]",
 	} {
 		who := m.who

@@ -48,7 +48,8 @@ func TestEveryComponentServesMetrics(t *testing.T) {
 			}
 			if kind == "events" { // nor does its own
 				login, more = celltest.Events, []string{
-					"RAILHEAD_METRICS_URL=" + cell.URL(celltest.Readonly), "RAILHEAD_EVENTS_FILE=" + writeFile(t, "events.yaml", endpointAt("https://shop.invalid/")),
+					"RAILHEAD_METRICS_URL=" + cell.URL(celltest.Readonly),
+					"RAILHEAD_EVENTS_FILE=" + writeFile(t, "events.yaml", endpointAt("https://shop.invalid/")),
 				}
 			}
 			url := start(t, kind, cell.URL(login), more...)
@@ -66,7 +67,8 @@ func TestCallbacksOfAnotherRole(t *testing.T) {
 		"RAILHEAD_CALLBACKS_URL=" + cell.URL(celltest.Relayer), "RAILHEAD_RAILS_FILE=" + writeFile(t, "rails.yaml", noopRail),
 		"WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}}
-	if got := who.want(exitDenied, "callbacks"); !strings.Contains(got.errors, "RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks") {
+	if got := who.want(exitDenied, "callbacks"); !strings.Contains(got.errors,
+		"RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks") {
 		t.Errorf("it says %s", got.errors)
 	}
 }
@@ -77,7 +79,8 @@ func TestAPIOfAnotherRole(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	who := command{t: t, env: []string{"RAILHEAD_API_URL=" + cell.URL(celltest.Ingest)}}
-	if got := who.want(exitDenied, "api"); !strings.Contains(got.errors, "RAILHEAD_API_URL takes a member of railhead_api") {
+	if got := who.want(exitDenied, "api"); !strings.Contains(got.errors,
+		"RAILHEAD_API_URL takes a member of railhead_api") {
 		t.Errorf("it says %s", got.errors)
 	}
 	cell.Exec("UPDATE railhead.payment_outbox_settings SET allow_second_key = true")

@@ -26,8 +26,10 @@ func migrateUpCommand() *cobra.Command {
 		Long: "Apply the migrations that the cell lacks, each in a transaction of its own, and then restore, in one more,\n" +
 			"functions that were dropped or changed by hand, and print their names. A cell with a newer migration than\n" +
 			"this binary has is refused, and so is one from before version 0.1.0 whose schema is not that of the baseline.\n\n" +
-			"Components refuse at their start a cell that lacks one of their migrations, and print the command to run. They accept\n" +
-			"a cell that a newer build has migrated if that migration serves them. Migrate, apply the roles, then restart the\n" +
+			"Components refuse at their start a cell that lacks one of their migrations, and print the command to run. They " +
+			"accept\n" +
+			"a cell that a newer build has migrated if that migration serves them. Migrate, apply the roles, then restart " +
+			"the\n" +
 			"components one by one with the new binary: docs/upgrades.md has the rules.\n\n" +
 			"Connects with RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run:\n" +
 			"they wait for each other. The roles come first (railhead roles apply), the grants after it (again).",

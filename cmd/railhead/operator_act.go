@@ -75,7 +75,8 @@ func onPayment(ctx context.Context, reference string, do func(*operator.Operator
 	return withOperator(ctx, func(operator *operator.Operator) error { return onFound(ctx, operator, reference, do) })
 }
 
-func onFound(ctx context.Context, operator *operator.Operator, reference string, do func(*operator.Operator, payment.ID) error) error {
+func onFound(ctx context.Context, operator *operator.Operator, reference string,
+	do func(*operator.Operator, payment.ID) error) error {
 	found, err := operator.Reader().Find(ctx, reference)
 	if err != nil {
 		return err
@@ -108,18 +109,21 @@ func onPayments(cmd *cobra.Command, references []string, do func(*operator.Opera
 			report(cmd.ErrOrStderr(), err)
 		}
 		if refused > 0 {
-			return withCode(exitPartial, fmt.Errorf("%d of %d were refused; the act was done on the others", refused, len(references)))
+			return withCode(exitPartial, fmt.Errorf("%d of %d were refused; the act was done on the others", refused,
+				len(references)))
 		}
 		return nil
 	})
 }
 
 // severalHelp is for acts that take several instructions.
-const severalHelp = "Several IDs are processed in turn, each in a transaction of its own: one that is refused stops no other, and the\n" +
+const severalHelp = "Several IDs are processed in turn, each in a transaction of its own: one that is refused stops " +
+	"no other, and the\n" +
 	"exit code is then 7. To act on exactly the dead letters of a list, save the list:\n" +
 	"railhead dead-letter list --code CODE --limit 1000 -o jsonl >letters.jsonl\n" +
 	"jq -r .outbox_id letters.jsonl | xargs railhead dead-letter "
 
 // idHelp describes how instructions are named.
-const idHelp = "ID is an outbox id, a rail key, an instruction id or the rail's own reference, and must identify one instruction.\n" +
+const idHelp = "ID is an outbox id, a rail key, an instruction id or the rail's own reference, and must identify " +
+	"one instruction.\n" +
 	"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."

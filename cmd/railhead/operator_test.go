@@ -58,7 +58,8 @@ func TestPauses(t *testing.T) {
 		t.Errorf("after all was resumed %d were claimed, want 1", len(claims))
 	}
 	var done act
-	if err := json.Unmarshal([]byte(who.want(exitOK, "rail", "pause", "bank", "--reason", "x", "-o", "json").out), &done); err != nil {
+	if err := json.Unmarshal([]byte(who.want(exitOK, "rail", "pause", "bank", "--reason", "x", "-o", "json").out),
+		&done); err != nil {
 		t.Fatal(err)
 	}
 	if want := (act{Act: "PAUSE_RAIL", RailType: "bank", Now: "paused", Changed: true}); done != want {
@@ -82,11 +83,13 @@ func TestPausesWithAnEnd(t *testing.T) {
 	for _, what := range []string{"rail pause bank", "rail pause --everything", "participant pause p1"} {
 		run := func(more ...string) string { return who.want(exitOK, append(strings.Fields(what), more...)...).out }
 		first := run("--reason", "their maintenance", "--until", "2026-12-31T09:00:00+01:00", "--reason", "their maintenance")
-		if time.Now().Before(time.Date(2026, 12, 31, 8, 0, 0, 0, time.UTC)) && !strings.HasSuffix(first, " paused until 2026-12-31T08:00:00.000Z\n") {
+		if time.Now().Before(time.Date(2026, 12, 31, 8, 0, 0, 0, time.UTC)) &&
+			!strings.HasSuffix(first, " paused until 2026-12-31T08:00:00.000Z\n") {
 			t.Errorf("%s: %q", what, first)
 		}
 		shorter := run("--reason", "mine", "--for", "1m")
-		if !strings.Contains(shorter, "was paused already by railhead_operator_login since ") || !strings.Contains(shorter, "ends at 2026-12-31T08:00:00.000Z: their maintenance") {
+		if !strings.Contains(shorter, "was paused already by railhead_operator_login since ") ||
+			!strings.Contains(shorter, "ends at 2026-12-31T08:00:00.000Z: their maintenance") {
 			t.Errorf("%s, a shorter one: %q", what, shorter)
 		}
 		if endless := run("--reason", "mine"); !strings.Contains(endless, "has no end: their maintenance") {
@@ -161,7 +164,8 @@ func TestDeadLetters(t *testing.T) {
 	for _, claim := range works.claim() {
 		switch claim.InstructionID {
 		case "INV-1":
-			works.answer(claim, payment.ResultRefusedFinal, payment.Outcome{RailCode: "AC04", CodeTable: "iso20022@1", ErrorMessage: "closed account"})
+			works.answer(claim, payment.ResultRefusedFinal,
+				payment.Outcome{RailCode: "AC04", CodeTable: "iso20022@1", ErrorMessage: "closed account"})
 		case "INV-2", "INV-3":
 			works.park(claim)
 		case "INV-4":
@@ -177,12 +181,14 @@ func TestDeadLetters(t *testing.T) {
 	read := func(args ...string) int {
 		t.Helper()
 		letters = nil
-		if err := json.Unmarshal([]byte(who.want(exitOK, append([]string{"dead-letter", "list", "-o", "json"}, args...)...).out), &letters); err != nil {
+		if err := json.Unmarshal([]byte(who.want(exitOK,
+			append([]string{"dead-letter", "list", "-o", "json"}, args...)...).out), &letters); err != nil {
 			t.Fatal(err)
 		}
 		return len(letters)
 	}
-	if n := read("--reason", "OUTCOME_UNKNOWN", "--status", "pending", "--rail", "bank"); n != 2 || letters[0].ErrorCode != "NO_SAFE_RECOVERY" {
+	if n := read("--reason", "OUTCOME_UNKNOWN", "--status", "pending", "--rail", "bank"); n != 2 ||
+		letters[0].ErrorCode != "NO_SAFE_RECOVERY" {
 		t.Errorf("listed %+v", letters)
 	}
 	golden(t, "dead_letter_show", who.want(exitOK, "dead-letter", "show", "INV-2").out)
@@ -205,20 +211,25 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("payment show does not say who has it:\n%s", shown)
 	}
 	who.want(exitOK, "dead-letter", "escalate", "INV-2", "--reason", "they don't answer")
-	if n := read("--status", "escalated"); n != 1 || letters[0].Actor != celltest.Operator || letters[0].Note != "they don't answer" {
+	if n := read("--status", "escalated"); n != 1 || letters[0].Actor != celltest.Operator ||
+		letters[0].Note != "they don't answer" {
 		t.Errorf("listed %+v", letters)
 	}
-	evidence := []string{"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "statement 146, line 9", "--reason", "on the statement"}
+	evidence := []string{"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document",
+		"statement 146, line 9", "--reason", "on the statement"}
 	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2"}, evidence...)...)
 	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2", "--executed"}, evidence...)...)
-	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2", "--executed", "--not-executed"}, evidence...)...)
-	who.want(exitOK, append([]string{"dead-letter", "resolve", "INV-2", "--executed", "--rail-reference", "RS42"}, evidence...)...)
+	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2", "--executed", "--not-executed"},
+		evidence...)...)
+	who.want(exitOK, append([]string{"dead-letter", "resolve", "INV-2", "--executed", "--rail-reference", "RS42"},
+		evidence...)...)
 	who.want(exitOK, append([]string{"dead-letter", "resolve", "INV-3", "--not-executed"}, evidence...)...)
 	who.want(exitUsage, "dead-letter", "replay", "INV-3", "--expires-at", "tomorrow", "--reason", "x")
 	who.want(exitUsage, "dead-letter", "replay", "INV-3", "--expires-at", "2001-01-01T00:00:00Z", "--reason", "x")
 	who.want(exitOK, "dead-letter", "replay", "INV-3", "--expires-at", "2099-01-01T00:00:00Z", "--reason", "try again")
 	who.want(exitOK, "dead-letter", "close", "INV-1", "--reason", "the participant pays in another way")
-	if said := who.want(exitOK, "payment", "cancel", "INV-4", "--reason", "asked by the participant").out; !strings.HasPrefix(said, "cancelled: ") {
+	if said := who.want(exitOK, "payment", "cancel", "INV-4", "--reason",
+		"asked by the participant").out; !strings.HasPrefix(said, "cancelled: ") {
 		t.Errorf("cancel said %q", said)
 	}
 	who.want(exitNotFound, "payment", "cancel", "nothing", "--reason", "x")

@@ -80,7 +80,8 @@ func TestTableFits(t *testing.T) {
 		t.Errorf("folded to %q", got)
 	}
 	text := out.String()
-	if strings.Count(text, id) != 2 || strings.Count(text, "word") != 60 || strings.Count(text, "x") != 150 || tableWidth(func(string) string { return "90" }) != 90 {
+	if strings.Count(text, id) != 2 || strings.Count(text, "word") != 60 || strings.Count(text, "x") != 150 ||
+		tableWidth(func(string) string { return "90" }) != 90 {
 		t.Errorf("something is cut:\n%s", text)
 	}
 }
@@ -95,12 +96,14 @@ func TestNextStep(t *testing.T) {
 		"SEND, due since 5.0s; never claimed before; no running relayer serves rail wire": {
 			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z (by the rail's inquiry schedule); row 2 was UNKNOWN WORKER_LOST": {
-			Pending:  &reader.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
-			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
+			Pending: &reader.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
+			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"},
+				{AttemptNo: 3, State: payment.LateOutcome}}},
 		"no automatic step: it could not be claimed and is quarantined until an operator acts": {Pending: &reader.PendingRow{Quarantine: true}},
 		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":             {Pending: &reader.PendingRow{Pause: &reader.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
-			Now: now.Add(time.Second), ExpiresAt: now, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "everything"}}},
+			Now: now.Add(time.Second), ExpiresAt: now,
+			Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "everything"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
 			Now: now, ExpiresAt: now, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before a relayer has confirmed that nothing is missing since the server was started or promoted": {
@@ -108,23 +111,28 @@ func TestNextStep(t *testing.T) {
 		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
 			Now: now, ExpiresAt: now, RepeatsSince: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and a restore may have lost one; it is due at 2026-11-21T09:00:00.000Z": {
-			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
+			Now: now, SuspendedAt: now, SendOnce: true,
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
 		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and a restore may have lost one; no running relayer serves rail wire": {
-			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
+			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000},
+			NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"SEND, due since 6.0s; never claimed before": { // nothing holds it
 			Now: now, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -6000}},
 		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire
 			Now: now, ExpiresAt: now, Pending: &reader.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim quarantines it as UNCLAIMABLE; no running relayer serves rail wire": {
-			Attempts: failed, Pending: &reader.PendingRow{AttemptCount: 9, NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
+			Attempts: failed, Pending: &reader.PendingRow{AttemptCount: 9, NextAction: "SEND", DueInMS: -5000},
+			NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"SEND is not made: its row was put back in pending over a row RETRYABLE, and a claim at 2026-11-21T09:00:00.000Z quarantines it as UNCLAIMABLE": {
-			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Retryable}}, Pending: &reader.PendingRow{AttemptCount: 1, NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
+			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Retryable}},
+			Pending:  &reader.PendingRow{AttemptCount: 1, NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the reaper quarantines it as UNCLAIMABLE": {
 			Now: now, ExpiresAt: now, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed quarantines it as UNCLAIMABLE": {
 			Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "rail wire"}}},
 		"in flight with w for 3.0s; a reaper repairs it if its worker stops": {
-			Now: now.Add(3 * time.Second), Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching, WorkerID: "w", CreatedAt: now}}},
+			Now: now.Add(3 * time.Second), Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching,
+				WorkerID: "w", CreatedAt: now}}},
 		"no automatic step: it needs an operator since 2026-11-21T09:00:00.000Z (FAILED)": {
 			Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "pending", OpenedAt: now}},
 		"nothing: it has ended":         {Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},

@@ -9,7 +9,8 @@ import (
 )
 
 func participantCommand() *cobra.Command {
-	return group("participant", "Pause the instructions of a participant, and resume them", participantPauseCommand(), participantResumeCommand())
+	return group("participant", "Pause the instructions of a participant, and resume them", participantPauseCommand(),
+		participantResumeCommand())
 }
 
 func participantPauseCommand() *cobra.Command {
@@ -48,7 +49,8 @@ func participantResumeCommand() *cobra.Command {
 		})
 }
 
-func participantSwitch(word, short, long string, do func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error)) *cobra.Command {
+func participantSwitch(word, short, long string,
+	do func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error)) *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: word + " PARTICIPANT", Short: short, Long: long, Args: cobra.ExactArgs(1),

@@ -22,7 +22,8 @@ func TestPatience(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		stop()
 		time.Sleep(time.Minute)
-		const want = "railhead payment list: running for 1.0s\nrailhead payment list: running for 2.0s\nrailhead payment list: running for 4.0s\n"
+		const want = "railhead payment list: running for 1.0s\nrailhead payment list: running for 2.0s\nrailhead payment " +
+			"list: running for 4.0s\n"
 		if said.String() != want {
 			t.Errorf("said %q", said.String())
 		}
@@ -43,7 +44,8 @@ func TestOwnProgress(t *testing.T) {
 		}
 	}
 	walk(rootCommand())
-	for _, name := range []string{"run", "relayer", "reaper", "callbacks", "api", "events", "dev", "log", "payment tail", "prove", "prove run", "enqueue"} {
+	for _, name := range []string{"run", "relayer", "reaper", "callbacks", "api", "events", "dev", "log", "payment tail",
+		"prove", "prove run", "enqueue"} {
 		if path := "railhead " + name; !marked[path] {
 			t.Errorf("%s is not marked: its output would be mixed with another progress", path)
 		}
@@ -54,8 +56,9 @@ func TestOwnProgress(t *testing.T) {
 	}
 }
 
-// TestFollowOverAnOutage: follow continues over an outage of the database, after its first poll, and reports it once. A database that can't
-// be reached at the start, an error of another kind, and a single poll end it.
+// TestFollowOverAnOutage: follow continues over an outage of the database, after its first poll,
+// and reports it once. A database that can't be reached at the start, an error of another kind, and
+// a single poll end it.
 func TestFollowOverAnOutage(t *testing.T) {
 	t.Parallel()
 	outage, other := error(&pgconn.PgError{Code: "57P01", Message: "terminating connection"}), errors.New("other")

@@ -14,7 +14,8 @@ import (
 )
 
 func paymentCommand() *cobra.Command {
-	return group("payment", "Show instructions and their outcomes, follow them, and act on one", paymentShowCommand(), paymentListCommand(), withProgress(paymentTailCommand()), paymentInquireCommand(),
+	return group("payment", "Show instructions and their outcomes, follow them, and act on one", paymentShowCommand(),
+		paymentListCommand(), withProgress(paymentTailCommand()), paymentInquireCommand(),
 		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand())
 }
 
@@ -22,7 +23,8 @@ func paymentShowCommand() *cobra.Command {
 	withPayload := false
 	command := &cobra.Command{
 		Use: "show ID", Short: "Show everything that is known about one instruction",
-		Long: "Show everything that is known about one instruction, in one snapshot: the order, what is certain about the money,\n" +
+		Long: "Show everything that is known about one instruction, in one snapshot: the order, what is certain about the " +
+			"money,\n" +
 			"what happens next and why, and its history in order of time: the enqueue, every claim with its worker, every\n" +
 			"outcome, inquiry, repair and callback, the acts of operators, and the acts that are possible if it needs one.\n\n" +
 			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. The payload is shown only\n" +
@@ -61,7 +63,8 @@ func severalFound(id string, found []reader.Found) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%q means %d instructions; name one by its outbox id:", bounded(id, 128), len(found))
 	for _, one := range found {
-		fmt.Fprintf(&text, "\n  %s  participant %s, sequence %d, enqueued %s", one.OutboxID, one.ParticipantID, one.SequenceID, clock(one.EnqueuedAt))
+		fmt.Fprintf(&text, "\n  %s  participant %s, sequence %d, enqueued %s", one.OutboxID, one.ParticipantID,
+			one.SequenceID, clock(one.EnqueuedAt))
 	}
 	return errors.New(text.String())
 }
@@ -108,7 +111,8 @@ func nextStep(line reader.Timeline) string {
 		if !line.RepeatsSince.IsZero() {
 			ends = "parks"
 		}
-		said := fmt.Sprintf("the reaper %s it as EXPIRED: it is over since %s, and is not claimed any more", ends, clock(line.ExpiresAt))
+		said := fmt.Sprintf("the reaper %s it as EXPIRED: it is over since %s, and is not claimed any more", ends,
+			clock(line.ExpiresAt))
 		if !line.SuspendedAt.IsZero() {
 			said += "; not before the suspension since " + clock(line.SuspendedAt) + " is ended"
 		} else if line.Unconfirmed {
@@ -117,30 +121,38 @@ func nextStep(line reader.Timeline) string {
 		return said
 	case p != nil && p.Pause != nil:
 		return "waits: " + sayPause(*p.Pause)
-	case p != nil && line.SendOnce && !line.SuspendedAt.IsZero() && p.NextAction == string(payment.ActionSend) && !p.OutcomeUnknown:
-		said := "waits until the suspension since " + clock(line.SuspendedAt) + " is ended: its caller allows one send, and a restore may have lost one"
+	case p != nil && line.SendOnce && !line.SuspendedAt.IsZero() && p.NextAction == string(payment.ActionSend) &&
+		!p.OutcomeUnknown:
+		said := "waits until the suspension since " + clock(line.SuspendedAt) +
+			" is ended: its caller allows one send, and a restore may have lost one"
 		if p.DueInMS > 0 {
 			said += "; it is due at " + clock(p.NextAttemptAt)
 		}
 		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case p != nil && p.DueInMS > 0 && rescheduled(line) != nil:
 		act := rescheduled(line)
-		return fmt.Sprintf("%s in %s: not before %s, by %s: %s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), act.Actor, oneLine(act.Reason))
+		return fmt.Sprintf("%s in %s: not before %s, by %s: %s", p.NextAction, span(millis(p.DueInMS)),
+			clock(p.NextAttemptAt), act.Actor, oneLine(act.Reason))
 	case p != nil && p.DueInMS > 0 && last == nil:
-		return fmt.Sprintf("%s in %s: not before %s, by its caller", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt))
+		return fmt.Sprintf("%s in %s: not before %s, by its caller", p.NextAction, span(millis(p.DueInMS)),
+			clock(p.NextAttemptAt))
 	case p != nil && p.DueInMS > 0:
-		return fmt.Sprintf("%s in %s, at %s (%s)%s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), waitingFor(p), because(last))
+		return fmt.Sprintf("%s in %s, at %s (%s)%s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt),
+			waitingFor(p), because(last))
 	case p != nil:
 		said := fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
 		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case last != nil && last.State.IsClaim():
-		return fmt.Sprintf("in flight with %s for %s; a reaper repairs it if its worker stops", oneLine(last.WorkerID), span(line.Now.Sub(last.CreatedAt)))
+		return fmt.Sprintf("in flight with %s for %s; a reaper repairs it if its worker stops", oneLine(last.WorkerID),
+			span(line.Now.Sub(last.CreatedAt)))
 	case line.DeadLetter.Open():
-		return fmt.Sprintf("no automatic step: it needs an operator since %s (%s)", clock(line.DeadLetter.OpenedAt), line.DeadLetter.Reason)
+		return fmt.Sprintf("no automatic step: it needs an operator since %s (%s)", clock(line.DeadLetter.OpenedAt),
+			line.DeadLetter.Reason)
 	case last != nil && last.State.HasEnded():
 		return "nothing: it has ended"
 	case last != nil && last.State.Waits():
-		return "no automatic step: it is " + string(last.State) + ", and its row in pending is missing (railhead prove run nothing-lost)"
+		return "no automatic step: it is " + string(last.State) +
+			", and its row in pending is missing (railhead prove run nothing-lost)"
 	case last != nil && line.DeadLetter != nil:
 		return "nothing: it is " + string(last.State) + ", and its dead letter is closed"
 	case last != nil:
@@ -163,7 +175,8 @@ func putBackNext(line reader.Timeline) string {
 	case p.DueInMS > 0:
 		by = "a claim at " + clock(p.NextAttemptAt)
 	}
-	said := fmt.Sprintf("%s is not made: its row was put back in pending over a row %s, and %s quarantines it as UNCLAIMABLE", p.NextAction, line.PutBackAfter(), by)
+	said := fmt.Sprintf("%s is not made: its row was put back in pending over a row %s, and %s quarantines it as "+
+		"UNCLAIMABLE", p.NextAction, line.PutBackAfter(), by)
 	return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 }
 
@@ -174,7 +187,8 @@ func rescheduled(line reader.Timeline) *reader.Act {
 			To time.Time `json:"to"`
 		}
 		act := &line.Acts[n]
-		if (act.Act == "RESCHEDULE" || act.Act == "SEND_NOW") && json.Unmarshal(act.Detail, &due) == nil && due.To.Equal(line.Pending.NextAttemptAt) {
+		if (act.Act == "RESCHEDULE" || act.Act == "SEND_NOW") && json.Unmarshal(act.Detail, &due) == nil &&
+			due.To.Equal(line.Pending.NextAttemptAt) {
 			return act
 		}
 	}

@@ -12,7 +12,8 @@ func paymentCancelCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "cancel ID", Short: "End a pending instruction that was never executed",
 		Long: "End an instruction that is in pending and of which no send can have been executed. It is atomic\n" +
-			"against the claim: exactly one of the two happens. An instruction that is claimed, or has a send without a trustworthy\n" +
+			"against the claim: exactly one of the two happens. An instruction that is claimed, or has a send without a " +
+			"trustworthy\n" +
 			"answer, may have been paid, and the act is refused (exit code 9).\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -21,7 +22,8 @@ func paymentCancelCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return act{Act: "CANCEL", OutboxID: id, AttemptNo: number, Before: "PENDING", Now: string(payment.Cancelled), Changed: true}.
+				return act{Act: "CANCEL", OutboxID: id, AttemptNo: number, Before: "PENDING", Now: string(payment.Cancelled),
+					Changed: true}.
 					write(cmd, cancelled(id, number))
 			})
 		},

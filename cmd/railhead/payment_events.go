@@ -36,7 +36,8 @@ func eventsOf(line reader.Timeline) []event {
 			claims[row.AttemptNo] = row.State
 		}
 		// The answer itself is in the row before: this row is its consequence.
-		if n > 0 && row.AnswersAttemptNo > 0 && row.AnswersAttemptNo == line.Attempts[n-1].AnswersAttemptNo && row.State.HasEnded() {
+		if n > 0 && row.AnswersAttemptNo > 0 && row.AnswersAttemptNo == line.Attempts[n-1].AnswersAttemptNo &&
+			row.State.HasEnded() {
 			delete(claims, row.AnswersAttemptNo)
 		}
 		all = append(all, event{
@@ -45,7 +46,8 @@ func eventsOf(line reader.Timeline) []event {
 		})
 	}
 	for _, act := range line.Acts {
-		all = append(all, event{At: act.At, What: "operator: " + strings.ToLower(strings.ReplaceAll(act.Act, "_", " ")), By: act.Actor, note: act.Reason})
+		all = append(all, event{At: act.At, What: "operator: " + strings.ToLower(strings.ReplaceAll(act.Act, "_", " ")),
+			By: act.Actor, note: act.Reason})
 	}
 	// Rows keep the order of their numbers, which is the order of the facts.
 	slices.SortStableFunc(all, func(a, b event) int {
@@ -97,7 +99,8 @@ func whatOf(row *reader.AttemptRow, answered payment.State) string {
 // acts, which have the version of their profile, or no result of the rail.
 func isReport(row *reader.AttemptRow) bool {
 	result := payment.Result(row.Result)
-	return row.ProfileVersion == 0 && (result == payment.ResultExecuted || result == payment.ResultRefused || result == payment.ResultAccepted)
+	return row.ProfileVersion == 0 && (result == payment.ResultExecuted || result == payment.ResultRefused ||
+		result == payment.ResultAccepted)
 }
 
 func writeEvents(o output, line reader.Timeline) error {
@@ -114,7 +117,8 @@ func writeEvents(o output, line reader.Timeline) error {
 	if err := o.text("\n"); err != nil {
 		return err
 	}
-	return o.table([]string{"TIME", "ROW", "WHAT", "STATE", "RESULT", "CODE", "LATENCY", "BY", "REFERENCE", "MESSAGE"}, rows)
+	return o.table([]string{"TIME", "ROW", "WHAT", "STATE", "RESULT", "CODE", "LATENCY", "BY", "REFERENCE", "MESSAGE"},
+		rows)
 }
 
 // cells returns the fields of an event in the table.

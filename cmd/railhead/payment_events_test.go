@@ -13,8 +13,10 @@ import (
 func TestWhoAnswered(t *testing.T) {
 	t.Parallel()
 	sent := reader.AttemptRow{AttemptNo: 1, State: payment.Dispatching, WorkerID: "relayer-1", ProfileVersion: 1}
-	row := func(no int, state payment.State, answers int, result payment.Result, version int, message string) reader.AttemptRow {
-		return reader.AttemptRow{AttemptNo: no, State: state, AnswersAttemptNo: answers, Result: string(result), ProfileVersion: version, ErrorMessage: message}
+	row := func(no int, state payment.State, answers int, result payment.Result, version int,
+		message string) reader.AttemptRow {
+		return reader.AttemptRow{AttemptNo: no, State: state, AnswersAttemptNo: answers, Result: string(result),
+			ProfileVersion: version, ErrorMessage: message}
 	}
 	for name, test := range map[string]struct {
 		rows []reader.AttemptRow

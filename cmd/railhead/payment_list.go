@@ -17,11 +17,15 @@ func paymentListCommand() *cobra.Command {
 	var before, from, to string
 	command := &cobra.Command{
 		Use: "list", Short: "List instructions by state, rail, participant, code, age and amount",
-		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and with --state PENDING\n" +
+		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and with --state " +
+			"PENDING\n" +
 			"all that are in pending. With --participant in the order of their sequence, the latest first.\n\n" +
-			"--state is the state that payment show prints (UNKNOWN, CONFLICT, DISPATCHED, ...) or that of the last row, so that\n" +
-			"--state RETRYABLE finds the instructions that are pending after a refusal. It examines 20,000 instructions at most,\n" +
-			"whatever the size of the archive, and prints where the next page begins. Of the payload only the amount is shown. Connects with RAILHEAD_READER_URL.",
+			"--state is the state that payment show prints (UNKNOWN, CONFLICT, DISPATCHED, ...) or that of the last row, so " +
+			"that\n" +
+			"--state RETRYABLE finds the instructions that are pending after a refusal. It examines 20,000 instructions at " +
+			"most,\n" +
+			"whatever the size of the archive, and prints where the next page begins. Of the payload only the amount is " +
+			"shown. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead payment list --state UNKNOWN --rail bank\n" +
 			"  railhead payment list --participant p1 --newer-than 168h --older-than 1h --currency EUR --amount-from 1000",
 		Args: cobra.NoArgs,
@@ -114,7 +118,8 @@ func writeList(o output, list reader.List) error {
 				last += ", outcome unknown"
 			}
 			rows = append(rows, []cell{
-				{text: l.OutboxID.String()}, {text: span(millis(l.AgeMS))}, {orDash(l.State), toneOfState(l.State)}, {text: orDash(last)},
+				{text: l.OutboxID.String()}, {text: span(millis(l.AgeMS))}, {orDash(l.State), toneOfState(l.State)},
+				{text: orDash(last)},
 				{text: orDash(oneLine(saidCodes(l.ErrorCode, l.RailCode)))}, {text: orDash(l.RailType)},
 				{text: oneLine(l.InstructionID)}, {text: orDash(strings.TrimSpace(l.Amount + " " + l.Currency))},
 			})

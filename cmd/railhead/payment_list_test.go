@@ -127,7 +127,8 @@ func TestPaymentTail(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	next := func() (row reader.AttemptEvent) {
 		t.Helper()
-		for row = (reader.AttemptEvent{}); row.State == "" || row.State.IsClaim(); { // on a slow machine claims are told of too
+		// on a slow machine claims are told of too
+		for row = (reader.AttemptEvent{}); row.State == "" || row.State.IsClaim(); {
 			if !lines.Scan() {
 				t.Fatalf("it ended: %v", lines.Err())
 			}

@@ -12,15 +12,18 @@ import (
 )
 
 // dueHelp describes the effect of a change of the due time.
-const dueHelp = "Only the due time changes: pauses, suspensions, the key window and expires_at stay in force, and an\n" +
-	"inquiry is not made before inquiry.not_before of the rail's profile. An instruction that is claimed, parked or has ended\n" +
+const dueHelp = "Only the due time changes: pauses, suspensions, the key window and expires_at stay in force, and " +
+	"an\n" +
+	"inquiry is not made before inquiry.not_before of the rail's profile. An instruction that is claimed, parked or " +
+	"has ended\n" +
 	"has no due time (exit code 9).\n\n" + idHelp
 
 func paymentSendNowCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: "send-now ID", Short: "Make a pending instruction due at once",
-		Long:    "Make a pending instruction due at once: one that was enqueued for later, or one in backoff after a failure.\n\n" + dueHelp,
+		Long: "Make a pending instruction due at once: one that was enqueued for later, or one in backoff after a " +
+			"failure.\n\n" + dueHelp,
 		Example: "  railhead payment send-now INV-1 --reason \"the bank is up again\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,9 +39,10 @@ func paymentRescheduleCommand() *cobra.Command {
 	var in time.Duration
 	command := &cobra.Command{
 		Use: "reschedule ID", Short: "Change the due time of a pending instruction",
-		Long:    "Change the due time of a pending instruction, to a time at most 366 days ahead.\n\n" + dueHelp,
-		Example: "  railhead payment reschedule INV-1 --in 2h --reason \"the bank closes until noon\"\n  railhead payment reschedule INV-1 --at 2026-12-01T09:00:00Z --reason \"on the first, as ordered\"",
-		Args:    cobra.ExactArgs(1),
+		Long: "Change the due time of a pending instruction, to a time at most 366 days ahead.\n\n" + dueHelp,
+		Example: "  railhead payment reschedule INV-1 --in 2h --reason \"the bank closes until noon\"\n  railhead payment " +
+			"reschedule INV-1 --at 2026-12-01T09:00:00Z --reason \"on the first, as ordered\"",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			due, err := dueTime(at, in)
 			if err != nil {
@@ -85,7 +89,8 @@ func reschedule(cmd *cobra.Command, reference, name string, due time.Time, reaso
 		}
 		o := outputOf(cmd)
 		if o.json {
-			return o.document(dueAct{act{Act: name, OutboxID: id, Now: "PENDING", Changed: !changed.Is.Equal(changed.Was)}, changed})
+			return o.document(dueAct{act{Act: name, OutboxID: id, Now: "PENDING", Changed: !changed.Is.Equal(changed.Was)},
+				changed})
 		}
 		return o.text("%s\n", dueChanged(id, changed))
 	})

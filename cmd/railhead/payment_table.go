@@ -29,13 +29,15 @@ func writeTimeline(o output, line reader.Timeline, withPayload bool) error {
 		head = append(head, [2]string{"expires", clock(line.ExpiresAt)})
 	}
 	if line.SendOnce {
-		head = append(head, [2]string{"send once", "its caller allows one send: after one that may have reached the rail only an operator's replay sends it again"})
+		head = append(head, [2]string{"send once",
+			"its caller allows one send: after one that may have reached the rail only an operator's replay sends it again"})
 	}
 	if d := line.DeadLetter; d != nil {
 		head = append(head, [2]string{"dead letter", letterLine(d)}, [2]string{"when opened", openingLine(d)})
 	}
 	if withPayload {
-		head = append(head, [2]string{"payload", oneLine(string(line.Payload))}, [2]string{"headers", oneLine(string(line.Headers))})
+		head = append(head, [2]string{"payload", oneLine(string(line.Payload))},
+			[2]string{"headers", oneLine(string(line.Headers))})
 	}
 	if err := o.text("%s\n", o.paint("payment "+line.OutboxID.String(), strong)); err != nil {
 		return err
@@ -79,7 +81,8 @@ func openingLine(d *reader.DeadLetter) string {
 	case d.Attempts == 1:
 		text = "claimed once, at " + clock(d.FirstAttemptAt)
 	case d.Attempts > 1:
-		text = fmt.Sprintf("claimed %d times, first at %s, last at %s", d.Attempts, clock(d.FirstAttemptAt), clock(d.LastAttemptAt))
+		text = fmt.Sprintf("claimed %d times, first at %s, last at %s", d.Attempts, clock(d.FirstAttemptAt),
+			clock(d.LastAttemptAt))
 	}
 	if d.RailCode != "" {
 		text += "; the rail's code was " + oneLine(d.RailCode)

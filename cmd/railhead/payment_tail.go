@@ -22,11 +22,15 @@ func paymentTailCommand() *cobra.Command {
 	var once bool
 	command := &cobra.Command{
 		Use: "tail", Short: "Follow the rows of the archive as they commit",
-		Long: "Follow the rows of the archive as they commit, a line each: outcomes, repairs, callbacks, operators' acts. A\n" +
+		Long: "Follow the rows of the archive as they commit, a line each: outcomes, repairs, callbacks, operators' acts. " +
+			"A\n" +
 			"claim is shown once it has been in flight for a second; every outcome has the time and the worker of its claim.\n" +
-			"Ends by Ctrl-C with exit code 0; an outage of the database is reported on standard error, and does not end it.\n\n" +
-			"It reads by the index of callers' events, so that the cost depends on the number of new rows and not on the size of the\n" +
-			"archive, and misses no row that commits late. Lines are in the order of commits: if a transaction has written before\n" +
+			"Ends by Ctrl-C with exit code 0; an outage of the database is reported on standard error, and does not end " +
+			"it.\n\n" +
+			"It reads by the index of callers' events, so that the cost depends on the number of new rows and not on the " +
+			"size of the\n" +
+			"archive, and misses no row that commits late. Lines are in the order of commits: if a transaction has written " +
+			"before\n" +
 			"others and commits after them, its rows come after theirs. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead payment tail --rail bank\n  railhead payment tail --since 10m --state FAILED --once -o json",
 		Args:    cobra.NoArgs,
@@ -47,7 +51,8 @@ func paymentTailCommand() *cobra.Command {
 					for {
 						looked, err := tail.Read(ctx, func(row reader.AttemptEvent) error { return writeHappened(outputOf(cmd), row) })
 						if looked.WentBack {
-							fmt.Fprintln(cmd.ErrOrStderr(), "railhead: the database has lost rows that were shown here (a failover or a restore): some rows follow once more")
+							fmt.Fprintln(cmd.ErrOrStderr(), "railhead: the database has lost rows that were shown here (a failover or a "+
+								"restore): some rows follow once more")
 						}
 						if err != nil || !looked.Behind {
 							return false, err
@@ -71,7 +76,8 @@ func paymentTailCommand() *cobra.Command {
 // it can show, which follow reports with the name of what is followed. After the first
 // successful poll an outage of the database does not end it: it is reported, and follow
 // continues where it was.
-func follow(cmd *cobra.Command, every time.Duration, once bool, what string, look func(context.Context) (behind bool, err error)) error {
+func follow(cmd *cobra.Command, every time.Duration, once bool, what string,
+	look func(context.Context) (behind bool, err error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	looked := false
@@ -81,11 +87,13 @@ func follow(cmd *cobra.Command, every time.Duration, once bool, what string, loo
 		outage := err != nil && looked && unreachable(err, ledger.SQLState(err))
 		switch {
 		case err == nil && !away.IsZero():
-			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database can be reached again after %s; rows that were written meanwhile follow\n", span(time.Since(away)))
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database can be reached again after %s; rows that were written "+
+				"meanwhile follow\n", span(time.Since(away)))
 			away = time.Time{}
 		case outage && away.IsZero():
 			away = time.Now()
-			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database can't be reached, and is tried again until Ctrl-C: %s\n", printable(eachOnce(err.Error())))
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database can't be reached, and is tried again until Ctrl-C: %s\n",
+				printable(eachOnce(err.Error())))
 		}
 		looked = looked || err == nil
 		switch {
@@ -94,7 +102,8 @@ func follow(cmd *cobra.Command, every time.Duration, once bool, what string, loo
 		case err != nil && !outage:
 			return err
 		case behind:
-			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: there are more rows than can be followed: %s may be missing here; use narrower filters\n", what)
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: there are more rows than can be followed: %s may be missing here; use "+
+				"narrower filters\n", what)
 		}
 		if once && !behind {
 			return nil
@@ -125,7 +134,8 @@ func writeHappened(o output, row reader.AttemptEvent) error {
 	if row.OutcomeUnknown {
 		fields = append(fields, o.paint("outcome unknown", alarm))
 	}
-	fields = append(fields, "rail="+row.RailType, "participant="+row.ParticipantID, "instruction="+bounded(row.InstructionID, 60))
+	fields = append(fields, "rail="+row.RailType, "participant="+row.ParticipantID,
+		"instruction="+bounded(row.InstructionID, 60))
 	if row.RailReference != "" {
 		fields = append(fields, "reference="+oneLine(row.RailReference))
 	}

@@ -24,12 +24,17 @@ type proveFlags struct {
 
 func proveCommand() *cobra.Command {
 	var flags proveFlags
-	command := withProgress(group("prove", "Prove on the live database that Railhead keeps its promises; exit code 8 if a proof fails or does not run",
+	command := withProgress(group("prove", "Prove on the live database that Railhead keeps its promises; exit code 8 "+
+		"if a proof fails or does not run",
 		proveListCommand(&flags), withProgress(proveRunCommand(&flags)), proveCheckCommand()))
-	command.Long = "Prove on the live database, production included, that Railhead keeps its promises: the rights of each role, that the\n" +
-		"ledger is append-only and complete, that no payment is lost, doubled or changed. Without a command it runs every proof.\n\n" +
-		"Connects with RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. A proof that needs more rights reports\n" +
-		"that and is not counted as passed; one that is named, or for which an auditor's rights suffice, makes the exit code 8\n" +
+	command.Long = "Prove on the live database, production included, that Railhead keeps its promises: the rights of " +
+		"each role, that the\n" +
+		"ledger is append-only and complete, that no payment is lost, doubled or changed. Without a command it runs every " +
+		"proof.\n\n" +
+		"Connects with RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. A proof that needs more " +
+		"rights reports\n" +
+		"that and is not counted as passed; one that is named, or for which an auditor's rights suffice, makes the exit " +
+		"code 8\n" +
 		"if it does not run. With --behaviour, as a superuser, it also attempts what must be refused, in\n" +
 		"transactions that are always rolled back; they take short locks, so run it at a quiet hour or on a copy.\n\n" +
 		"Each line is a proof: its result, the number of rows, objects or attempts that it checked, its statements\n" +
@@ -44,11 +49,15 @@ func proveCommand() *cobra.Command {
 		return prove(cmd, flags, nil)
 	}
 	set := command.PersistentFlags()
-	set.StringVar(&flags.since, "since", "", "leave out instructions enqueued before this: a date, an RFC 3339 moment, or an age such as 24h")
+	set.StringVar(&flags.since, "since", "",
+		"leave out instructions enqueued before this: a date, an RFC 3339 moment, or an age such as 24h")
 	set.StringVar(&flags.report, "report", "", "also write the report, with its digest, to this file")
-	set.BoolVar(&flags.behaviour, "behaviour", false, "also attempt what must be refused, as a superuser, in transactions that are rolled back")
-	set.DurationVar(&flags.inFlightMax, "in-flight-max", 15*time.Minute, "the age up to which an unanswered claim counts as in flight")
-	set.StringToStringVar(&flags.logins, "login", nil, "a login that is expected, as LOGIN=ROLE; repeated, the whole list: any other member fails")
+	set.BoolVar(&flags.behaviour, "behaviour", false,
+		"also attempt what must be refused, as a superuser, in transactions that are rolled back")
+	set.DurationVar(&flags.inFlightMax, "in-flight-max", 15*time.Minute,
+		"the age up to which an unanswered claim counts as in flight")
+	set.StringToStringVar(&flags.logins, "login", nil,
+		"a login that is expected, as LOGIN=ROLE; repeated, the whole list: any other member fails")
 	return command
 }
 
@@ -63,7 +72,8 @@ func proveRunCommand(flags *proveFlags) *cobra.Command {
 func proveListCommand(flags *proveFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [NAME...]", Short: "List the proofs; by name, with their SQL",
-		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also their SQL, with the\n" +
+		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also their SQL, with " +
+			"the\n" +
 			"cell's name in place: run it in psql as printed, as the role that it names; each row of its result is a\n" +
 			"violation. The SQL contains --login and --in-flight-max. It reads all instructions in one snapshot,\n" +
 			"and has no --since. It needs no database.",
@@ -80,7 +90,8 @@ func proveListCommand(flags *proveFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeProofs(outputOf(cmd), list, proofs.Options{Cell: s.Cell, Logins: flags.logins, InFlightMax: flags.inFlightMax}, len(args) > 0)
+			return writeProofs(outputOf(cmd), list, proofs.Options{Cell: s.Cell, Logins: flags.logins,
+				InFlightMax: flags.inFlightMax}, len(args) > 0)
 		},
 	}
 }
@@ -154,7 +165,8 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 		return withCode(exitProof, fmt.Errorf("%d of %d proofs failed", report.Failed, len(report.Proofs)))
 	}
 	if missing := report.Missing(); len(missing) > 0 {
-		return withCode(exitProof, fmt.Errorf("%d of the proofs that were asked for did not run: %s", len(missing), strings.Join(missing, ", ")))
+		return withCode(exitProof, fmt.Errorf("%d of the proofs that were asked for did not run: %s", len(missing),
+			strings.Join(missing, ", ")))
 	}
 	return nil
 }
@@ -205,5 +217,6 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 			return moment, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since is %q: use a date such as 2026-01-31, an RFC 3339 moment, or an age such as 24h", text)
+	return time.Time{}, fmt.Errorf("--since is %q: use a date such as 2026-01-31, an RFC 3339 moment, or an age such "+
+		"as 24h", text)
 }

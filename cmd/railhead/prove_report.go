@@ -44,14 +44,16 @@ func writeReport(o output, errs io.Writer, report proofs.Report) error {
 	}
 	d := report.Database
 	err := o.text("railhead %s, commit %s\ncell %s of database %s, system %s, PostgreSQL %s, schema %s, as %s at %s\n\n",
-		report.Railhead, report.Commit, d.Cell, printable(d.Database), orDash(d.SystemIdentifier), d.ServerVersion, schemaOf(d), printable(d.Login), clock(report.TakenAt))
+		report.Railhead, report.Commit, d.Cell, printable(d.Database), orDash(d.SystemIdentifier), d.ServerVersion,
+		schemaOf(d), printable(d.Login), clock(report.TakenAt))
 	if err != nil {
 		return err
 	}
 	rows := make([][]cell, 0, len(report.Proofs))
 	for _, p := range report.Proofs {
 		rows = append(rows, []cell{
-			{text: p.Name}, {text: string(p.Status), tone: toneOf(p.Status)}, {text: strconv.FormatInt(p.Rows, 10)}, {text: span(millis(p.TookMS))},
+			{text: p.Name}, {text: string(p.Status), tone: toneOf(p.Status)}, {text: strconv.FormatInt(p.Rows, 10)},
+			{text: span(millis(p.TookMS))},
 			{text: statementsOf(p.Statements)}, {text: p.Expected}, {text: bounded(p.Seen, seenMax)},
 		})
 	}
@@ -119,7 +121,8 @@ func remarks(report proofs.Report) string {
 		fmt.Fprintf(&text, "\nnot run, and not counted as passed: %d of the proofs\n", report.NotRun)
 	}
 	if report.Empty > 0 {
-		fmt.Fprintf(&text, "\n%d proofs had nothing to check, which proves nothing: they are not counted as passed\n", report.Empty)
+		fmt.Fprintf(&text, "\n%d proofs had nothing to check, which proves nothing: they are not counted as passed\n",
+			report.Empty)
 	}
 	return text.String()
 }
@@ -170,7 +173,8 @@ func writeProofs(o output, list []proofs.Proof, options proofs.Options, asSQL bo
 		}
 		all := make([]listed, 0, len(list))
 		for n, p := range list {
-			all = append(all, listed{p.Name, p.Promise, p.Shows, p.Expected, p.Reads, p.Executes, p.Tries, p.Statements, p.RunAs, texts[n]})
+			all = append(all, listed{p.Name, p.Promise, p.Shows, p.Expected, p.Reads, p.Executes, p.Tries, p.Statements,
+				p.RunAs, texts[n]})
 		}
 		return o.document(all)
 	}

@@ -46,13 +46,15 @@ func TestProve(t *testing.T) {
 	if !strings.HasPrefix(got.out, "railhead "+buildVersion()+", commit "+buildCommit()+"\n") {
 		t.Errorf("it does not begin with the build:\n%s", got.out)
 	}
-	if !strings.Contains(got.out, "not run: needs --behaviour") || !strings.Contains(got.out, "not run: needs SELECT on participant_outbox_sequences") {
+	if !strings.Contains(got.out, "not run: needs --behaviour") ||
+		!strings.Contains(got.out, "not run: needs SELECT on participant_outbox_sequences") {
 		t.Errorf("it does not say what was not run:\n%s", got.out)
 	}
 	if got := who.want(exitOK, "prove", "check", file); lastLine(got.out) != lastLine(who.want(exitOK, "prove").out) {
 		t.Errorf("the filed report says %q", lastLine(got.out))
 	}
-	if got := who.want(exitUsage, "prove", "--report", file); got.out != "" { // not overwritten, and nothing was run for it
+	// not overwritten, and nothing was run for it
+	if got := who.want(exitUsage, "prove", "--report", file); got.out != "" {
 		t.Errorf("a report that can't be filed: %s", got.out)
 	}
 	text, err := os.ReadFile(file)
@@ -69,7 +71,8 @@ func TestProve(t *testing.T) {
 	}
 	cell.Exec(`GRANT SELECT ON railhead.participant_outbox_sequences TO railhead_auditor`)
 	got = who.want(exitProof, "prove", "run", "grants", "origin-sequences")
-	if lastLine(got.out) != "proofs: passed=0 failed=2 rows_checked=0" || !strings.Contains(got.out, "railhead_auditor may SELECT participant_outbox_sequences") {
+	if lastLine(got.out) != "proofs: passed=0 failed=2 rows_checked=0" ||
+		!strings.Contains(got.out, "railhead_auditor may SELECT participant_outbox_sequences") {
 		t.Errorf("a grant by hand: %s", got.out)
 	}
 }
@@ -83,7 +86,8 @@ func TestProveNotRun(t *testing.T) {
 		return command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=" + cell.URL(login)}}
 	}
 	got := as(celltest.Ingest).want(exitProof, "prove")
-	if !strings.Contains(got.errors, "of the proofs that were asked for did not run: ") || !strings.Contains(got.errors, "nothing-lost") {
+	if !strings.Contains(got.errors, "of the proofs that were asked for did not run: ") ||
+		!strings.Contains(got.errors, "nothing-lost") {
 		t.Errorf("a login that may read nothing: %s", got.errors)
 	}
 	as(celltest.Ingest).want(exitProof, "prove", "-o", "json")
@@ -102,7 +106,8 @@ func TestNotesOfMany(t *testing.T) {
 	if said := of(30); strings.Count(said, "  resolved\n") != 30 || strings.Contains(said, "more") {
 		t.Errorf("of 30 notes: %s", said)
 	}
-	if said := of(33); strings.Count(said, "  resolved\n") != 30 || !strings.HasSuffix(said, "  and 3 more, in the report: --report FILE or -o json\n") {
+	if said := of(33); strings.Count(said, "  resolved\n") != 30 ||
+		!strings.HasSuffix(said, "  and 3 more, in the report: --report FILE or -o json\n") {
 		t.Errorf("of 33 notes: %s", said)
 	}
 }
@@ -123,7 +128,8 @@ func TestProveJSON(t *testing.T) {
 		t.Errorf("standard error ends with %q", lastLine(got.errors))
 	}
 	var list []struct{ Name, SQL string }
-	if err := json.Unmarshal([]byte(who.want(exitOK, "prove", "list", "-o", "json", "--cell", "west").out), &list); err != nil {
+	if err := json.Unmarshal([]byte(who.want(exitOK, "prove", "list", "-o", "json", "--cell", "west").out),
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	if len(list) != len(proofs.All()) {
@@ -150,7 +156,9 @@ func TestProveRefuses(t *testing.T) {
 	who.want(exitUsage, "prove", "--since", "yesterday")
 	who.want(exitNotFound, "prove", "check", filepath.Join(t.TempDir(), "none"))
 	command{t: t}.want(exitUsage, "prove")
-	command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=postgres://127.0.0.1:1/none?connect_timeout=2"}}.want(exitUnreachable, "prove")
+	command{
+		t: t, env: []string{"RAILHEAD_AUDITOR_URL=postgres://127.0.0.1:1/none?connect_timeout=2"},
+	}.want(exitUnreachable, "prove")
 }
 
 // TestBuildCommit: the commit is never empty. The Makefile sets it where Go does not stamp

@@ -16,13 +16,15 @@ import (
 
 func railCommand() *cobra.Command {
 	return group("rail", "Check rails files, put their profiles in force, show them, pause and resume rails",
-		railExampleCommand(), railCheckCommand(), railApplyCommand(), railListCommand(), railCodesCommand(), railPauseCommand(), railResumeCommand())
+		railExampleCommand(), railCheckCommand(), railApplyCommand(), railListCommand(), railCodesCommand(),
+		railPauseCommand(), railResumeCommand())
 }
 
 func railListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the rails of the cell with the profile in force",
-		Long: "List the rails of the cell with the fields of the profile in force that decide what is safe; with -o json the whole\n" +
+		Long: "List the rails of the cell with the fields of the profile in force that decide what is safe; with -o json " +
+			"the whole\n" +
 			"profile. " +
 			"Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
@@ -69,7 +71,8 @@ func writeRails(o output, found []outbox.RailRow) error {
 			{text: strconv.Itoa(profile.Concurrency)}, {text: payment.Duration(profile.SendBudget()).String()},
 		})
 	}
-	return o.table([]string{"RAIL", "PROFILE", "PAUSED", "ACCEPTANCE", "RESEND", "INQUIRIES", "SENDS", "CONCURRENCY", "SEND BUDGET"}, rows)
+	return o.table([]string{"RAIL", "PROFILE", "PAUSED", "ACCEPTANCE", "RESEND", "INQUIRIES", "SENDS", "CONCURRENCY",
+		"SEND BUDGET"}, rows)
 }
 
 func railCodesCommand() *cobra.Command {

@@ -21,7 +21,8 @@ func railApplyCommand() *cobra.Command {
 	dryRun := false
 	command := &cobra.Command{
 		Use: "apply FILE", Short: "Put the profiles of a rails file in force",
-		Long: "Put the profiles of a rails file in force, each as its rail's next version; a profile that is in force already stays.\n\n" +
+		Long: "Put the profiles of a rails file in force, each as its rail's next version; a profile that is in force " +
+			"already stays.\n\n" +
 			"It first shows the changes of each profile. Endpoints are checked and stay in the file; secrets are not\n" +
 			"resolved. Rails that the file does not name are not changed. Relayers and reapers use a new\n" +
 			"version within seconds. Connects with RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
@@ -65,7 +66,8 @@ type fieldChange struct {
 	To    string `json:"to"`
 }
 
-func applyRails(cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string, dryRun bool) error {
+func applyRails(cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string,
+	dryRun bool) error {
 	changes, err := planRails(cmd.Context(), operator, file)
 	if err != nil {
 		return err
@@ -124,7 +126,8 @@ func (c *railChange) apply(cmd *cobra.Command, operator *operator.Operator, reas
 	if changed {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: version %d is in force\n", c.RailType, version)
 	} else {
-		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: another operator has just put the same in force as version %d\n", c.RailType, version)
+		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: another operator has just put the same in force as version %d\n",
+			c.RailType, version)
 	}
 	return nil
 }

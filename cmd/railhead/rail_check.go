@@ -32,7 +32,8 @@ func railExampleCommand() *cobra.Command {
 func railCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE...", Short: "Check rails files without a database",
-		Long: "Check rails files as railhead rail apply does, without a database and without secrets, and print a line for each\n" +
+		Long: "Check rails files as railhead rail apply does, without a database and without secrets, and print a line " +
+			"for each\n" +
 			"rail; with -o json its whole profile, defaults included. Every fault of every file is reported at once, with\n" +
 			"its line and field: exit code 2, or 3 where a file does not exist.\n\n" +
 			"Only rail apply can check whether the calls of a rail fit into the time budget of a cell: a rail that does not\n" +
@@ -134,8 +135,10 @@ func (c checkedRail) line() string {
 	if fields := p.Checks.RequiredPaths(); len(fields) > 0 {
 		required = strings.Join(fields, " ")
 	}
-	return fmt.Sprintf("%s: rail %s: adapter %s, acceptance %s, resend %s, inquiries %d, sends %d, callbacks %s, concurrency %d, send budget %s, requires %s",
-		c.File, c.RailType, c.Adapter, p.Acceptance, resendOf(p), p.Inquiry.Max, p.Retry.MaxSends, callbacks, p.Concurrency, c.SendBudget, required)
+	return fmt.Sprintf("%s: rail %s: adapter %s, acceptance %s, resend %s, inquiries %d, sends %d, callbacks %s, "+
+		"concurrency %d, send budget %s, requires %s",
+		c.File, c.RailType, c.Adapter, p.Acceptance, resendOf(p), p.Inquiry.Max, p.Retry.MaxSends, callbacks, p.Concurrency,
+		c.SendBudget, required)
 }
 
 // resendOf describes whether a payment is sent again after silence, and for how long.

@@ -34,7 +34,8 @@ func TestRailExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rail := range []string{"bank", "wallet"} {
-		if want := "requires " + strings.Join(required[rail], " ") + "\n"; len(required[rail]) == 0 || !strings.Contains(lines, want) {
+		if want := "requires " + strings.Join(required[rail], " ") + "\n"; len(required[rail]) == 0 ||
+			!strings.Contains(lines, want) {
 			t.Errorf("rail %s: %q is not in\n%s", rail, want, lines)
 		}
 	}
@@ -47,7 +48,8 @@ func TestRailCheck(t *testing.T) {
 	example := railconfig.Example()
 	valid := writeFile(t, "valid.yaml", example)
 	// Two files with the same faults on the same lines.
-	faulty := strings.NewReplacer("acceptance: FINAL ", "acceptance: FINALLY ", "  concurrency: 32 ", "  concurrency: 3200 ", "max: 20,", "").Replace(example)
+	faulty := strings.NewReplacer("acceptance: FINAL ", "acceptance: FINALLY ", "  concurrency: 32 ",
+		"  concurrency: 3200 ", "max: 20,", "").Replace(example)
 	bad, same := writeFile(t, "bad.yaml", faulty), writeFile(t, "same.yaml", faulty)
 	got := alone.want(exitUsage, "rail", "check", bad, valid, same)
 	if strings.Count(got.out, "\n") != 2 || strings.Count(got.out, valid+": rail ") != 2 {
@@ -75,12 +77,15 @@ func TestRailCheck(t *testing.T) {
 
 	alone.want(exitUsage, "rail", "check")
 	alone.want(exitUsage, "rail", "example", valid)
-	if got := alone.want(exitNotFound, "rail", "check", valid, "nowhere.yaml"); !strings.Contains(got.errors, "nowhere.yaml") || !strings.Contains(got.out, valid) {
+	if got := alone.want(exitNotFound, "rail", "check", valid, "nowhere.yaml"); !strings.Contains(got.errors,
+		"nowhere.yaml") || !strings.Contains(got.out, valid) {
 		t.Errorf("a file that is not there: %s%s", got.out, got.errors)
 	}
 
-	slow := writeFile(t, "slow.yaml", strings.NewReplacer("response_header: 15s", "response_header: 90s", "window: 1m,", "window: 5m,").Replace(example))
-	if got := alone.want(exitOK, "rail", "check", slow); !strings.Contains(got.errors, "time budget") || !strings.Contains(got.out, "send budget 1m45s") {
+	slow := writeFile(t, "slow.yaml", strings.NewReplacer("response_header: 15s", "response_header: 90s", "window: 1m,",
+		"window: 5m,").Replace(example))
+	if got := alone.want(exitOK, "rail", "check", slow); !strings.Contains(got.errors, "time budget") ||
+		!strings.Contains(got.out, "send budget 1m45s") {
 		t.Errorf("a slow rail: %s%s", got.out, got.errors)
 	}
 
@@ -109,7 +114,8 @@ func TestRailsPageLinked(t *testing.T) {
 			t.Errorf("rail %s --help does not name docs/rails.md", name)
 		}
 	}
-	for page, link := range map[string]string{"README.md": "(docs/rails.md)", "docs/operations.md": "(rails.md", "docs/cli.md": "(rails.md"} {
+	for page, link := range map[string]string{"README.md": "(docs/rails.md)", "docs/operations.md": "(rails.md",
+		"docs/cli.md": "(rails.md"} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
 			t.Fatal(err)

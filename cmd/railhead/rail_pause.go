@@ -15,7 +15,8 @@ import (
 )
 
 // pauseHelp is the common part of the help of pauses.
-const pauseHelp = "With --for or --until the reaper ends the pause; without, an operator does. A second pause keeps the login,\n" +
+const pauseHelp = "With --for or --until the reaper ends the pause; without, an operator does. A second pause keeps " +
+	"the login,\n" +
 	"time and reason of the first, and ends when the later of the two does.\n" +
 	"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
 
@@ -58,7 +59,8 @@ func railResumeCommand() *cobra.Command {
 }
 
 // railSwitch is one of the two commands; do returns the act and its sentence.
-func railSwitch(word, short, long string, do func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error)) *cobra.Command {
+func railSwitch(word, short, long string,
+	do func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error)) *cobra.Command {
 	var reason string
 	everything := false
 	command := &cobra.Command{
@@ -144,7 +146,8 @@ func stopped(what, done, ends string, changed bool, inForce *reader.Pause) strin
 		if !inForce.Until.IsZero() {
 			until = ends + " at " + clock(inForce.Until)
 		}
-		return fmt.Sprintf("%s was %s already by %s since %s, and %s: %s", what, done, inForce.By, clock(inForce.At), until, oneLine(inForce.Reason))
+		return fmt.Sprintf("%s was %s already by %s since %s, and %s: %s", what, done, inForce.By, clock(inForce.At), until,
+			oneLine(inForce.Reason))
 	case inForce.Until.IsZero():
 		return what + " " + done
 	default:

@@ -17,13 +17,15 @@ func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2, Tracer: s.traces.Postgres()})
+	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2,
+		Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
 	one, err := reaper.New(reaper.Config{
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
-		Every: s.ReapEvery, Asserted: s.asserted(), Grace: s.ReapGrace, StoreTimeout: 3 * s.StoreTimeout, StateFile: s.stateFile("reaper"), Tracer: s.traces.Tracer(),
+		Every: s.ReapEvery, Asserted: s.asserted(), Grace: s.ReapGrace, StoreTimeout: 3 * s.StoreTimeout,
+		StateFile: s.stateFile("reaper"), Tracer: s.traces.Tracer(),
 	}, store, set.Reaper(), log)
 	if err != nil {
 		store.Close()

@@ -28,23 +28,27 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	}
 	// One connection each for the turn, heartbeats and tests of the notifier, and the
 	// pause of a rail in trouble.
-	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4, Tracer: s.traces.Postgres()})
+	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4,
+		Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	notifier, err := executor.NewNotifier(ledger.Config{URL: cmp.Or(s.ListenURL, url), Cell: s.Cell, Name: "railhead-notifier"}, store, log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: cmp.Or(s.ListenURL, url), Cell: s.Cell,
+		Name: "railhead-notifier"}, store, log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
 	}
 	if s.StateDir == "" {
-		log.WarnContext(ctx, "RAILHEAD_STATE_DIR is not set: where server and services are all started again, lanes are suspended until an operator accepts the server")
+		log.WarnContext(ctx, "RAILHEAD_STATE_DIR is not set: where server and services are all started again, lanes are "+
+			"suspended until an operator accepts the server")
 	}
 	one, err := relayer.New(relayer.Config{
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
 		Poll: s.Poll, Coalesce: s.Coalesce, ClaimMax: s.ClaimMax, RecordMax: s.ClaimMax,
 		Asserted: s.asserted(), HeartbeatEvery: s.HeartbeatEvery, RefreshEvery: s.RefreshEvery,
-		NotifierTestEvery: s.NotifierTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"), Tracer: s.traces.Tracer(),
+		NotifierTestEvery: s.NotifierTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"),
+		Tracer: s.traces.Tracer(),
 	}, store, notifier, open, set.Relayer(), log)
 	if err != nil {
 		store.Close()

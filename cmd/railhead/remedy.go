@@ -26,15 +26,18 @@ func remedy(line reader.Timeline) string {
 			return unconfirmed + said
 		}
 		if !line.SuspendedAt.IsZero() {
-			return "lanes are suspended since " + clock(line.SuspendedAt) + ", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
-				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --since " + clock(line.SuspendedAt) + " --reason WHY\n" + said
+			return "lanes are suspended since " + clock(line.SuspendedAt) +
+				", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
+				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --since " +
+				clock(line.SuspendedAt) + " --reason WHY\n" + said
 		}
 	}
 	return said
 }
 
 // unconfirmed is put before a remedy that is refused until a component has compared the start of the server.
-const unconfirmed = "no relayer has confirmed that nothing is missing since the server was started or promoted, and until one has nothing is replayed,\n" +
+const unconfirmed = "no relayer has confirmed that nothing is missing since the server was started or promoted, and " +
+	"until one has nothing is replayed,\n" +
 	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and check again\n"
 
 // remedyOnceSettled is the remedy where no suspension is open.
@@ -48,7 +51,8 @@ func remedyOnceSettled(line reader.Timeline) string {
 		return unpaid(line) + ". " + again(line) + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
 	case payment.DeadOutcomeUnknown:
 		if word, why := line.Certainty(); word == reader.NotSent || word == reader.RailRefused {
-			return "it is parked, and by its rows it was not paid: " + oneLine(why) + ".\nLook for " + line.RailKey + " on the rail's statement, then: " + resolve(line)
+			return "it is parked, and by its rows it was not paid: " + oneLine(why) + ".\nLook for " + line.RailKey +
+				" on the rail's statement, then: " + resolve(line)
 		}
 		return "it may have been paid. " + mayBePaid(line)
 	case payment.DeadConflict:
@@ -62,13 +66,16 @@ func remedyOnceSettled(line reader.Timeline) string {
 	case payment.DeadTampered:
 		switch word, _ := line.Certainty(); word {
 		case reader.RailAccepted, reader.ExecutedByEvidence:
-			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. Find out who changed it\n" +
+			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. Find out who " +
+				"changed it\n" +
 				"(railhead prove), then: railhead dead-letter close " + id + " --reason WHY"
 		case reader.OutcomeUnknown:
-			return "its payload is not the one that was enqueued, and was not sent; an earlier send of it may have been executed.\n" +
+			return "its payload is not the one that was enqueued, and was not sent; an earlier send of it may have been " +
+				"executed.\n" +
 				"Find out who changed it (railhead prove). " + mayBePaid(line)
 		}
-		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead prove), then:\n" +
+		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead " +
+			"prove), then:\n" +
 			"railhead dead-letter resolve " + id + " --not-executed --evidence-date DATE --document WHERE --reason WHY"
 	default:
 		return unclaimable(line)
@@ -93,8 +100,10 @@ func contradiction(line reader.Timeline) string {
 			executed = row.ErrorCode != payment.CodeResolved // which is an operator's word
 		case executed && row.State == payment.LateOutcome && row.Result == string(payment.ResultRefused):
 			return "the rail said that it executed the payment, and later that it refused it.\n" +
-				"On a rail that may refuse after settlement (FedNow: RJCT after ACWP) this announces a return, and is no error of\n" +
-				"the rail or of this cell: the payment was made, and the money comes back as an entry of its own. If both are on\n" +
+				"On a rail that may refuse after settlement (FedNow: RJCT after ACWP) this announces a return, and is no error " +
+				"of\n" +
+				"the rail or of this cell: the payment was made, and the money comes back as an entry of its own. If both are " +
+				"on\n" +
 				"the statement, resolve it as executed. On any other rail the two contradict each other."
 		}
 	}
@@ -103,10 +112,12 @@ func contradiction(line reader.Timeline) string {
 
 // neverEnqueued is the remedy for an instruction that the registry does not have.
 func neverEnqueued(line reader.Timeline) string {
-	what := "it was never enqueued here: its row was forged, or that of the registry was removed. Find out who did it (railhead prove run\n" +
+	what := "it was never enqueued here: its row was forged, or that of the registry was removed. Find out who did it " +
+		"(railhead prove run\n" +
 		"identity nothing-lost), then "
 	if word, _ := line.Certainty(); word != reader.NotSent {
-		return what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " + line.OutboxID.String() + " --reason WHY"
+		return what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " +
+			line.OutboxID.String() + " --reason WHY"
 	}
 	return what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY"
 }
@@ -148,16 +159,20 @@ func mayBePaid(line reader.Timeline) string {
 	if last == nil {
 		last = &reader.AttemptRow{}
 	}
-	out := last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil && !line.Pending.Quarantine
+	out := last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil &&
+		!line.Pending.Quarantine
 	switch {
 	case last.State == payment.Inquiring:
-		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, or until a reaper\n"+
+		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, or until a "+
+			"reaper\n"+
 			"ends it, then check again: railhead payment show %s", last.AttemptNo, line.OutboxID)
 	case out && line.Pause != nil:
-		return "Its inquiry is not made while " + oneLine(line.Pause.What) + " is paused: resume that, and wait for the rail's answer.\n" +
+		return "Its inquiry is not made while " + oneLine(line.Pause.What) +
+			" is paused: resume that, and wait for the rail's answer.\n" +
 			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
 	case out:
-		return "Its inquiry is due: wait for the rail's answer, then check again: railhead payment show " + line.OutboxID.String() + "\n" +
+		return "Its inquiry is due: wait for the rail's answer, then check again: railhead payment show " +
+			line.OutboxID.String() + "\n" +
 			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
 			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"
 	case last.State != payment.Parked || line.Pending != nil || !line.RailAsks || line.NoPayload:
@@ -182,18 +197,24 @@ func unclaimable(line reader.Timeline) string {
 			"\nIf it was paid: railhead dead-letter resolve " + id +
 			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"
 	case after.HasEnded() || after.IsClaim():
-		return "a row of it was put back in pending over a row " + string(after) + ", and is not claimed. Find out who put it back, then:\n" + remove
+		return "a row of it was put back in pending over a row " + string(after) +
+			", and is not claimed. Find out who put it back, then:\n" + remove
 	case after != "":
-		return "a row of it was put back in pending over a row " + string(after) + ", and is not claimed; it may have been paid.\n" +
+		return "a row of it was put back in pending over a row " + string(after) +
+			", and is not claimed; it may have been paid.\n" +
 			"Find out who put it back, and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
 	case line.Pending == nil && len(line.Attempts) == 0:
-		return "it could not be claimed, and its row is gone from pending; it was never claimed. Find out who removed the row\n" +
-			"(railhead prove run nothing-lost), then: " + remove + "\nTo pay it, the participant enqueues it as a new instruction."
+		return "it could not be claimed, and its row is gone from pending; it was never claimed. Find out who removed the " +
+			"row\n" +
+			"(railhead prove run nothing-lost), then: " + remove +
+			"\nTo pay it, the participant enqueues it as a new instruction."
 	case line.Pending == nil:
-		return "it could not be claimed, and its row is gone from pending. Find out who removed the row (railhead prove run nothing-lost),\n" +
+		return "it could not be claimed, and its row is gone from pending. Find out who removed the row (railhead prove " +
+			"run nothing-lost),\n" +
 			"and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
 	}
-	mend := "it is in pending and could not be claimed. Correct what " + orDash(line.DeadLetter.ErrorCode) + " names, then: railhead dead-letter replay " + id + " --reason WHY\n"
+	mend := "it is in pending and could not be claimed. Correct what " + orDash(line.DeadLetter.ErrorCode) +
+		" names, then: railhead dead-letter replay " + id + " --reason WHY\n"
 	if line.Pending.OutcomeUnknown {
 		return mend + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line)
 	}

@@ -51,10 +51,12 @@ func (w *teller) paused(what string) {
 // putBack puts an older copy of the row back in pending, as a restore of that table does.
 func (w *teller) putBack(meanwhile func()) {
 	var copied string
-	w.cell.QueryRow(`SELECT to_jsonb(p) FROM railhead.payment_outbox_pending p WHERE outbox_id = $1`, []any{[16]byte(w.id)}, &copied)
+	w.cell.QueryRow(`SELECT to_jsonb(p) FROM railhead.payment_outbox_pending p
+		WHERE outbox_id = $1`, []any{[16]byte(w.id)}, &copied)
 	meanwhile()
 	w.cell.Exec(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(w.id))
-	w.cell.Exec(`INSERT INTO railhead.payment_outbox_pending SELECT (jsonb_populate_record(NULL::railhead.payment_outbox_pending, $1::jsonb)).*`, copied)
+	w.cell.Exec(`INSERT INTO railhead.payment_outbox_pending
+		SELECT (jsonb_populate_record(NULL::railhead.payment_outbox_pending, $1::jsonb)).*`, copied)
 	w.look("put back")
 	w.paused("put back")
 	_, err := w.executor.Quarantine(w.Context(), []payment.ID{w.id}, outbox.StatePutBack)
@@ -78,7 +80,8 @@ func (w *teller) forge() {
 	w.step(w.claim)
 	w.record(w.outcome(*w.held, payment.ResultTampered))
 	w.look("forged")
-	_, err := w.operator.ResolvePayment(w.Context(), w.id, operator.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
+	_, err := w.operator.ResolvePayment(w.Context(), w.id,
+		operator.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
 	w.must(err)
 	w.look("resolved as not executed")
 }
@@ -106,7 +109,8 @@ func (w *teller) doubtAndForge() {
 
 // overtake checks the sentences of an expired instruction before the reaper ends it.
 func (w *teller) overtake() {
-	w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 hour' WHERE outbox_id = $1`, [16]byte(w.id))
+	w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 hour'
+		WHERE outbox_id = $1`, [16]byte(w.id))
 	w.look("it is over")
 	w.step(w.expire)
 	w.look("expired")
@@ -120,7 +124,8 @@ func (w *teller) obey(line reader.Timeline) {
 	id := [16]byte(w.id)
 	var first []string
 	if strings.Contains(said, "railhead timeline accept") {
-		first = append(first, `SELECT railhead.accept_timeline('a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
+		first = append(first, `SELECT railhead.accept_timeline('a test', (SELECT s.opened_at
+			FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	}
 	if strings.Contains(said, "no relayer has confirmed") { // one starts, and does
 		w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true`)
@@ -157,8 +162,10 @@ func (w *teller) obey(line reader.Timeline) {
 		case not == (refused != nil):
 		case not:
 			w.Errorf("after %s the remedy says %q, and a replay is taken", strings.Join(w.story, "; "), said)
-		case !strings.Contains(refused.Error(), "the rail reported that it executed the payment"): // which the one who compares finds out
-			w.Errorf("after %s the remedy names %q, which is refused: %v\n%s", strings.Join(w.story, "; "), act.names, refused, said)
+		// which the one who compares finds out
+		case !strings.Contains(refused.Error(), "the rail reported that it executed the payment"):
+			w.Errorf("after %s the remedy names %q, which is refused: %v\n%s", strings.Join(w.story, "; "), act.names, refused,
+				said)
 		}
 	}
 }

@@ -46,7 +46,8 @@ func rolesApplyCommand() *cobra.Command {
 				}
 				err := acl.Apply(cmd.Context(), conn, cell)
 				if errors.Is(err, acl.ErrNoCell) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "the roles exist; cell %s has no schema yet: run railhead migrate up, then railhead roles apply again\n", cell)
+					fmt.Fprintf(cmd.ErrOrStderr(), "the roles exist; cell %s has no schema yet: run railhead migrate up, then "+
+						"railhead roles apply again\n", cell)
 					return nil
 				}
 				if err != nil {
@@ -77,7 +78,8 @@ func rolesDiffCommand() *cobra.Command {
 					return err
 				}
 				if len(found) > 0 {
-					return withCode(exitProof, fmt.Errorf("the catalog differs from the matrix in %d places: railhead roles apply repairs them", len(found)))
+					return withCode(exitProof, fmt.Errorf("the catalog differs from the matrix in %d places: railhead roles apply "+
+						"repairs them", len(found)))
 				}
 				return nil
 			})
@@ -142,7 +144,8 @@ func rolesLoginCommand() *cobra.Command {
 	none := false
 	command := &cobra.Command{
 		Use: "login NAME", Short: "Create a login that is a member of exactly one role",
-		Long: "Create a login that is a member of exactly one role of the matrix, or change an existing one accordingly.\n\n" +
+		Long: "Create a login that is a member of exactly one role of the matrix, or change an existing one " +
+			"accordingly.\n\n" +
 			"The password comes from a variable or a file, never from the command line, and reaches the server as a\n" +
 			"verifier. Connects with RAILHEAD_ADMIN_URL as a superuser.",
 		Example: "  railhead roles login ingest_api --role railhead_ingest --password-env INGEST_PASSWORD\n" +
@@ -166,7 +169,8 @@ func rolesLoginCommand() *cobra.Command {
 	flags.StringVar(&role, "role", "", "the role, such as railhead_ingest")
 	flags.StringVar(&variable, "password-env", "", "the variable that holds the password")
 	flags.StringVar(&file, "password-file", "", "the file whose first line is the password; - is standard input")
-	flags.BoolVar(&none, "no-password", false, "no password, for servers that authenticate clients by other means; an existing one is removed")
+	flags.BoolVar(&none, "no-password", false,
+		"no password, for servers that authenticate clients by other means; an existing one is removed")
 	must(command.MarkFlagRequired("role"))
 	command.MarkFlagsOneRequired("password-env", "password-file", "no-password")
 	command.MarkFlagsMutuallyExclusive("password-env", "password-file", "no-password")

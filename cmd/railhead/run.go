@@ -43,7 +43,10 @@ func serviceCommands() []*cobra.Command {
 		{
 			Use: "run", Short: "Run a relayer and a reaper in one process",
 			Long: "Run a relayer and a reaper in one process, each with a database login of its own.",
-			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "relayer", "reaper") },
+			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command,
+				_ []string) error {
+				return serve(cmd.Context(), "relayer", "reaper")
+			},
 		},
 		{
 			Use: "callbacks", Short: "Accept callbacks of rails over HTTP",
@@ -116,7 +119,8 @@ func serve(ctx context.Context, kinds ...string) error {
 	return runAll(ctx, s, components, database, set.Handler(log), log)
 }
 
-func runAll(ctx context.Context, s settings, components map[string]service.Service, database *metrics.Database, scrape http.Handler, log *slog.Logger) error {
+func runAll(ctx context.Context, s settings, components map[string]service.Service, database *metrics.Database,
+	scrape http.Handler, log *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The endpoints run longer than the components, so that a drain can be observed.
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))

@@ -50,7 +50,8 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 	if got := who.want(exitOK, "migrate", "up", "--dry-run"); !strings.Contains(got.errors, "refusal_covers_all_sends") {
 		t.Errorf("a dry run says %s", got.errors)
 	}
-	if got := who.want(exitOK, "migrate", "up"); !strings.Contains(got.errors, "0 migrations applied, 1 functions restored (refusal_covers_all_sends)") {
+	if got := who.want(exitOK, "migrate", "up"); !strings.Contains(got.errors,
+		"0 migrations applied, 1 functions restored (refusal_covers_all_sends)") {
 		t.Errorf("migrate up says %s", got.errors)
 	}
 	if got := who.want(exitOK, "migrate", "up", "--dry-run"); !strings.Contains(got.errors, "nothing would change") {
@@ -67,7 +68,8 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(fmt.Sprintf("is at migration 99, which works with binaries that need migration 98 or a newer one, and this binary ends at %d: start a binary as new as the one that migrated it", all[len(all)-1].Version))
+	refused(fmt.Sprintf("is at migration 99, which works with binaries that need migration 98 or a newer one, and this "+
+		"binary ends at %d: start a binary as new as the one that migrated it", all[len(all)-1].Version))
 	for _, act := range [][]string{{"migrate", "up"}, {"roles", "apply"}} {
 		if got := who.want(exitFailure, act...); !strings.Contains(got.errors, "migration 99") {
 			t.Errorf("%v of an older binary says %s", act, got.errors)

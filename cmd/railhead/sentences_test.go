@@ -46,39 +46,52 @@ const sentenceRows = `
 	WITH a AS MATERIALIZED (SELECT * FROM railhead.v_outbox_attempts WHERE outbox_id = $1),
 	l AS (SELECT * FROM a WHERE state <> 'LATE_OUTCOME' ORDER BY attempt_no DESC LIMIT 1),
 	p AS (SELECT * FROM railhead.v_outbox_pending WHERE outbox_id = $1),
-	d AS (SELECT *, status NOT IN ('manual_replay', 'resolved') AS open FROM railhead.payment_dead_letters WHERE outbox_id = $1),
+	d AS (SELECT *, status NOT IN ('manual_replay', 'resolved') AS open FROM railhead.payment_dead_letters
+	WHERE outbox_id = $1),
 	k AS (SELECT * FROM railhead.payment_outbox_keys WHERE outbox_id = $1),
 	g AS (SELECT * FROM railhead.payment_operator_log WHERE outbox_id = $1),
-	r AS (SELECT v.profile FROM railhead.payment_rails b JOIN railhead.payment_rail_profiles v ON v.rail_type = b.rail_type AND v.version = b.profile_version WHERE b.rail_type = 'bank')
+	r AS (SELECT v.profile FROM railhead.payment_rails b
+	JOIN railhead.payment_rail_profiles v ON v.rail_type = b.rail_type AND v.version = b.profile_version
+	WHERE b.rail_type = 'bank')
 	SELECT ARRAY[`
 
 // sentenceWords are the repeated parts of the SQL in the file.
 var sentenceWords = map[string]string{
 	"repeats": `EXISTS (SELECT FROM k, railhead.payment_outbox_suspensions s, railhead.payment_outbox_settings g
-		WHERE k.created_at >= least(s.known_until, s.opened_at) AND (s.accepted_at IS NULL OR k.created_at < s.accepted_at + g.repeated_within))`,
+		WHERE k.created_at >= least(s.known_until, s.opened_at) AND (s.accepted_at IS NULL
+		OR k.created_at < s.accepted_at + g.repeated_within))`,
 	"executed_by_rail": `EXISTS (SELECT FROM a WHERE error_code IS DISTINCT FROM 'RESOLVED' AND (state = 'DISPATCHED' OR result = 'EXECUTED'))`,
 	"refused_by_rail":  `EXISTS (SELECT FROM a WHERE error_code IS DISTINCT FROM 'RESOLVED' AND result IN ('REFUSED', 'REFUSED_FINAL'))`,
 	// Claims that no row answers.
 	"flights": `(SELECT t.outbox_id, t.rail_type, t.outcome_unknown, f.claimed_at
 		FROM railhead.payment_outbox_claims f CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m (id, no)
 		JOIN railhead.payment_outbox_attempts t ON t.outbox_id = m.id AND t.attempt_no = m.no
-		WHERE NOT EXISTS (SELECT FROM railhead.payment_outbox_attempts x WHERE x.outbox_id = m.id AND x.attempt_no > m.no AND x.state <> 'LATE_OUTCOME')) AS flights`,
+		WHERE NOT EXISTS (SELECT FROM railhead.payment_outbox_attempts x WHERE x.outbox_id = m.id AND x.attempt_no > m.no
+		AND x.state <> 'LATE_OUTCOME')) AS flights`,
 	// What the table shows of a row in addition to its words.
 	"cells": `coalesce(nullif(a.worker_id, ''), a.actor) = '{by}' AND a.attempt_no = {row} AND a.state::text = '{state}' AND date_trunc('milliseconds', a.created_at) = '{at}'
-		AND coalesce(CASE WHEN a.error_code IS DISTINCT FROM 'RESOLVED' THEN a.result END, '-') = '{result}' AND coalesce(a.rail_reference, '-') = '{reference}'
-		AND coalesce(nullif(concat_ws('/', a.error_code, CASE WHEN a.rail_code IS DISTINCT FROM a.error_code THEN a.rail_code END), ''), '-') = '{code}'
-		AND coalesce(a.latency_ms || 'ms', '-') = '{latency}' AND starts_with(replace(coalesce(nullif(a.error_message, ''), '-'), E'\n', ' '), rtrim('{said}', '.'))`,
+		AND coalesce(CASE WHEN a.error_code IS DISTINCT FROM 'RESOLVED' THEN a.result END, '-') = '{result}'
+		AND coalesce(a.rail_reference, '-') = '{reference}'
+		AND coalesce(nullif(concat_ws('/', a.error_code, CASE WHEN a.rail_code IS DISTINCT FROM a.error_code
+		THEN a.rail_code END), ''), '-') = '{code}'
+		AND coalesce(a.latency_ms || 'ms', '-') = '{latency}'
+		AND starts_with(replace(coalesce(nullif(a.error_message, ''), '-'), E'\n', ' '), rtrim('{said}', '.'))`,
 	// The last reports of the running relayers about the rails that they serve.
 	"lanes": `(SELECT h.last_tick_at, s.lane FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
-		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds') AS lanes`,
+		WHERE h.kind = 'relayer' AND h.status = 'running'
+		AND h.last_tick_at > clock_timestamp() - interval '15 seconds') AS lanes`,
 	"none_free": `NOT EXISTS (SELECT FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
 		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds'
-		AND s.lane ->> 'rail_type' = 'bank' AND s.lane ->> 'breaker' = 'CLOSED' AND (s.lane ->> 'calls')::integer < (s.lane ->> 'slots')::integer
-		AND (s.lane ->> 'profile_version')::integer = (SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank')
+		AND s.lane ->> 'rail_type' = 'bank' AND s.lane ->> 'breaker' = 'CLOSED'
+		AND (s.lane ->> 'calls')::integer < (s.lane ->> 'slots')::integer
+		AND (s.lane ->> 'profile_version')::integer = (SELECT profile_version FROM railhead.payment_rails
+		WHERE rail_type = 'bank')
 		AND NOT s.lane ? 'suspended' AND NOT s.lane ? 'stopped_ms')`,
 	"paused": `EXISTS (SELECT FROM (
-		SELECT CASE rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || rail_type END AS what FROM railhead.payment_rails WHERE paused
-		UNION ALL SELECT 'participant ' || participant_id FROM railhead.payment_paused_participants) x WHERE what = '{what}')`,
+		SELECT CASE rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || rail_type END AS what FROM railhead.payment_rails
+		WHERE paused
+		UNION ALL SELECT 'participant ' || participant_id FROM railhead.payment_paused_participants) x
+		WHERE what = '{what}')`,
 	"beats": `(SELECT h.name, h.kind, h.status, clock_timestamp() - h.last_tick_at AS age FROM railhead.outbox_heartbeats h) AS beats`,
 	// An age that was printed some moments ago, in two units at most.
 	"about": `age - interval '{age}' BETWEEN interval '0' AND interval '10 seconds' + CASE WHEN age > interval '1 day' THEN interval '1 hour' WHEN age > interval '1 hour' THEN interval '1 minute' ELSE interval '0' END`,
@@ -88,7 +101,8 @@ var sentenceWords = map[string]string{
 			SELECT FROM a x WHERE x.answers_attempt_no = c.attempt_no AND x.attempt_no <= {row}
 				AND x.result IN ('NOT_SENT', 'REFUSED_LATER', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED',
 				'REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS')))
-		OR EXISTS (SELECT FROM a WHERE state = 'LATE_OUTCOME' AND attempt_no <= {row} AND result IN ('UNKNOWN', 'ACCEPTED')))`,
+		OR EXISTS (SELECT FROM a WHERE state = 'LATE_OUTCOME' AND attempt_no <= {row}
+		AND result IN ('UNKNOWN', 'ACCEPTED')))`,
 }
 
 // book is testdata/sentences.yaml: by the place where they are printed.
@@ -290,7 +304,8 @@ func (w *teller) wander() {
 	}
 	var names []string
 	for name := range steps {
-		often := map[string]int{"claim": 16, "answer": 16, "come late": 8, "call back": 6, "resolve": 4, "replay": 4, "quarantined": 3, "pause": 1, "beat": 1}
+		often := map[string]int{"claim": 16, "answer": 16, "come late": 8, "call back": 6, "resolve": 4, "replay": 4,
+			"quarantined": 3, "pause": 1, "beat": 1}
 		names = append(names, slices.Repeat([]string{name}, cmp.Or(often[name], 2))...)
 	}
 	slices.Sort(names)
@@ -369,7 +384,8 @@ func (w *teller) check() {
 		var rows string
 		w.cell.QueryRow(`SELECT coalesce(string_agg(concat_ws('/', state, nullif(answers_attempt_no, 0), result, error_code, rail_reference, CASE WHEN outcome_unknown THEN 'unknown' END), ' ' ORDER BY attempt_no), '')
 			FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, []any{[16]byte(w.id)}, &rows)
-		w.Errorf("after %s, %s says %q, which is not so: %s\nrows: %s", strings.Join(w.story, "; "), one.place, one.text, one.holds, rows)
+		w.Errorf("after %s, %s says %q, which is not so: %s\nrows: %s", strings.Join(w.story, "; "), one.place, one.text,
+			one.holds, rows)
 	}
 }
 
@@ -383,8 +399,10 @@ func (w *teller) must(err error) {
 // outcome is what follows from a result, by the rail's own profile.
 func (w *teller) outcome(claim payment.Claim, result payment.Result) payment.Outcome {
 	o := payment.Outcome{
-		AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Result: result, Latency: 40 * time.Millisecond,
-		Decision: w.profile.Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond}), WorkerID: "relayer-1", ProfileVersion: 1, RenderVersion: "r1",
+		AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Result: result,
+		Latency:  40 * time.Millisecond,
+		Decision: w.profile.Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond}), WorkerID: "relayer-1",
+		ProfileVersion: 1, RenderVersion: "r1",
 	}
 	if result.NamesPayment() {
 		o.RailReference = w.reference()
@@ -408,7 +426,8 @@ func (w *teller) one(results []payment.Result) payment.Result {
 }
 
 func (w *teller) claim() string {
-	if w.held != nil || w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE next_attempt_at < 'infinity'`) == 0 {
+	if w.held != nil || w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending
+		WHERE next_attempt_at < 'infinity'`) == 0 {
 		return ""
 	}
 	w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() WHERE next_attempt_at < 'infinity'`)
@@ -417,7 +436,8 @@ func (w *teller) claim() string {
 	}
 	done, err := w.executor.Turn(w.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 5, Oldest: 2, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 5, Oldest: 2,
+			ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
 	}})
 	w.must(err)
 	if len(done.Claims) == 0 {
@@ -433,7 +453,8 @@ func (w *teller) answer() string {
 		return ""
 	}
 	// The last four are the relayer's own.
-	results := append(payment.SendResults(), payment.ResultTampered, payment.ResultCheckFailed, payment.ResultWindowClosed, payment.ResultRenderChanged)
+	results := append(payment.SendResults(), payment.ResultTampered, payment.ResultCheckFailed,
+		payment.ResultWindowClosed, payment.ResultRenderChanged)
 	if w.held.Action == payment.ActionInquire {
 		results = payment.InquiryResults()
 	}
@@ -471,7 +492,8 @@ func (w *teller) askAgain() {
 		w.look("asked again: " + step())
 	}
 	w.lookAtStatus()
-	_, err := w.operator.ResolvePayment(w.Context(), w.id, operator.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
+	_, err := w.operator.ResolvePayment(w.Context(), w.id,
+		operator.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
 	w.must(err)
 	_, err = w.executor.RecordLate(w.Context(), w.outcome(w.claims[len(w.claims)-1], payment.ResultInProgress))
 	w.must(err)
@@ -509,9 +531,11 @@ func (w *teller) comeLate() string {
 	if w.held != nil && w.held.AttemptNo == claim.AttemptNo {
 		return ""
 	}
-	results := []payment.Result{payment.ResultAccepted, payment.ResultUnknown, payment.ResultRefusedFinal, payment.ResultRefusedTransient}
+	results := []payment.Result{payment.ResultAccepted, payment.ResultUnknown, payment.ResultRefusedFinal,
+		payment.ResultRefusedTransient}
 	if claim.Action == payment.ActionInquire {
-		results = []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound, payment.ResultUnavailable, payment.ResultInProgress}
+		results = []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound,
+			payment.ResultUnavailable, payment.ResultInProgress}
 	}
 	result := w.one(results)
 	verdict, err := w.executor.RecordLate(w.Context(), w.outcome(claim, result))
@@ -523,10 +547,12 @@ func (w *teller) callBack() string {
 	if len(w.claims) == 0 {
 		return ""
 	}
-	o := payment.Outcome{AttemptID: payment.NewID(), Claim: payment.Claim{OutboxID: w.id, RailType: celltest.Bank}, Result: payment.ResultRefused, WorkerID: "callbacks-1"}
+	o := payment.Outcome{AttemptID: payment.NewID(), Claim: payment.Claim{OutboxID: w.id, RailType: celltest.Bank},
+		Result: payment.ResultRefused, WorkerID: "callbacks-1"}
 	o.Decision = payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
 	if w.draw.IntN(2) == 0 {
-		o.Result, o.RailReference, o.Decision = payment.ResultExecuted, w.reference(), payment.Decision{State: payment.Dispatched}
+		o.Result, o.RailReference, o.Decision = payment.ResultExecuted, w.reference(),
+			payment.Decision{State: payment.Dispatched}
 	}
 	verdict, err := w.callbacks.RecordLate(w.Context(), o)
 	w.must(err)
@@ -578,7 +604,8 @@ func (w *teller) inquire() string {
 }
 
 func (w *teller) resolve() string {
-	e := operator.Evidence{Date: time.Now(), Document: fmt.Sprintf("ticket %d", w.draw.IntN(1000)), Reason: "a test", RailSilent: true}
+	e := operator.Evidence{Date: time.Now(), Document: fmt.Sprintf("ticket %d", w.draw.IntN(1000)), Reason: "a test",
+		RailSilent: true}
 	what := "not executed"
 	if w.draw.IntN(2) == 0 {
 		e.Executed, e.RailSilent, e.RailReference, what = true, false, w.reference(), "executed"
@@ -627,7 +654,8 @@ func (w *teller) pause() string {
 		w.hold("act", paused(words, changed, w.pauseOf(what)))
 	}
 	w.check()
-	gate := []reader.Gate{{Scope: reader.GateRail, Name: celltest.Bank}, {Scope: reader.GateCell, Name: operator.Everything}, {Scope: reader.GateParticipant, Name: "p"}}[len(w.story)%3]
+	gate := []reader.Gate{{Scope: reader.GateRail, Name: celltest.Bank},
+		{Scope: reader.GateCell, Name: operator.Everything}, {Scope: reader.GateParticipant, Name: "p"}}[len(w.story)%3]
 	changed, err = w.operator.CloseEnqueue(w.Context(), gate, "a test", until)
 	w.must(err)
 	w.hold("act", gateClosed(gate, changed, w.closedGate(gate)))
@@ -700,14 +728,16 @@ func (w *teller) beat() string {
 	}
 	names := slices.Sorted(maps.Keys(lanes))
 	what := names[w.draw.IntN(len(names))]
-	h := outbox.Heartbeat{Name: fmt.Sprintf("relayer-%d", w.draw.IntN(2)), Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true, Lanes: []outbox.LaneReport{lanes[what]}}
+	h := outbox.Heartbeat{Name: fmt.Sprintf("relayer-%d", w.draw.IntN(2)), Kind: "relayer", Host: "h", Version: "v",
+		Status: "running", Vouched: true, Lanes: []outbox.LaneReport{lanes[what]}}
 	if w.draw.IntN(4) == 0 {
 		h.Status, what = "stopped", "stopped"
 	}
 	_, err := w.executor.Heartbeat(w.Context(), h)
 	w.must(err)
 	if w.draw.IntN(4) == 0 {
-		w.cell.Exec(fmt.Sprintf(`UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '%d seconds' WHERE name = '%s'`, []int{10, 60, 3700, 90000}[w.draw.IntN(4)], h.Name))
+		w.cell.Exec(fmt.Sprintf(`UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '%d seconds'
+			WHERE name = '%s'`, []int{10, 60, 3700, 90000}[w.draw.IntN(4)], h.Name))
 		what += " and silent"
 	}
 	return h.Name + " " + what
@@ -723,7 +753,8 @@ func (w *teller) suspend() {
 	w.cell.Exec(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
 	w.look("suspended")
 	var since time.Time
-	w.must(w.looker.QueryRow(w.Context(), `SELECT opened_at FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`).Scan(&since))
+	w.must(w.looker.QueryRow(w.Context(), `SELECT opened_at FROM railhead.payment_outbox_suspensions
+		WHERE accepted_at IS NULL`).Scan(&since))
 	server, err := w.operator.AcceptTimeline(w.Context(), since, "a test")
 	w.must(err)
 	w.hold("act", accepted(server))
@@ -733,7 +764,8 @@ func (w *teller) suspend() {
 // setBudget changes the cell's claim timeout, and then sets what is in force.
 func (w *teller) setBudget() {
 	for _, timeout := range []time.Duration{4 * time.Minute, 4 * time.Minute} {
-		version, changed, err := w.operator.SetTimeBudget(w.Context(), map[string]time.Duration{"claim_timeout": timeout}, "a test")
+		version, changed, err := w.operator.SetTimeBudget(w.Context(), map[string]time.Duration{"claim_timeout": timeout},
+			"a test")
 		w.must(err)
 		w.hold("act", budgetSet(version, changed))
 		w.check()

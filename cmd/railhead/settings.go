@@ -20,9 +20,10 @@ import (
 // string of its own, because each has a login of its own; DATABASE_URL is the default
 // of each.
 type settings struct {
-	Cell         string `env:"RAILHEAD_CELL" envDefault:"railhead"`
-	DatabaseURL  string `env:"DATABASE_URL"`
-	AdminURL     string `env:"RAILHEAD_ADMIN_URL"`     // migrate, roles: a superuser, or one that may become railhead_owner
+	Cell        string `env:"RAILHEAD_CELL" envDefault:"railhead"`
+	DatabaseURL string `env:"DATABASE_URL"`
+	// migrate, roles: a superuser, or one that may become railhead_owner
+	AdminURL     string `env:"RAILHEAD_ADMIN_URL"`
 	IngestURL    string `env:"RAILHEAD_INGEST_URL"`    // enqueue: a member of railhead_ingest
 	RelayerURL   string `env:"RAILHEAD_RELAYER_URL"`   // a member of railhead_executor
 	ReaperURL    string `env:"RAILHEAD_REAPER_URL"`    // a member of railhead_executor
@@ -32,15 +33,17 @@ type settings struct {
 	APIURL       string `env:"RAILHEAD_API_URL"`       // a member of railhead_api
 	EventsURL    string `env:"RAILHEAD_EVENTS_URL"`    // a member of railhead_events
 	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
-	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api and events
+	// the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api and events
+	MetricsURL string `env:"RAILHEAD_METRICS_URL"`
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 
 	RailsFile  string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml"`
 	EventsFile string `env:"RAILHEAD_EVENTS_FILE" envDefault:"events.yaml"`
-	StateDir   string `env:"RAILHEAD_STATE_DIR"` // stores the memory of a component for its next start; empty: none is stored
-	HTTPAddr   string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
-	HTTPFile   string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
+	// stores the memory of a component for its next start; empty: none is stored
+	StateDir string `env:"RAILHEAD_STATE_DIR"`
+	HTTPAddr string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
+	HTTPFile string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
 	// The endpoint for callbacks, separate from health: rails reach it.
 	CallbacksAddr string `env:"RAILHEAD_CALLBACKS_ADDR" envDefault:"127.0.0.1:0"`
 	CallbacksFile string `env:"RAILHEAD_CALLBACKS_ADDR_FILE"` // the bound address is written here
@@ -97,14 +100,16 @@ func readSettings() (settings, error) {
 // asserted is the part of the time budget that this environment sets.
 func (s settings) asserted() outbox.TimeBudget {
 	return outbox.TimeBudget{
-		ClaimTimeout: s.ClaimTimeout, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain, HeartbeatStale: s.HeartbeatStale,
+		ClaimTimeout: s.ClaimTimeout, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain,
+		HeartbeatStale: s.HeartbeatStale,
 	}
 }
 
 // heart is the heartbeat of a service of a kind; otherLogin is the advice if the database denies it.
 func (s settings) heart(kind, otherLogin string) service.HeartConfig {
 	return service.HeartConfig{
-		Name: s.WorkerID, Kind: kind, Host: hostName(), Version: buildVersion(), Every: s.HeartbeatEvery, Within: s.StoreTimeout,
+		Name: s.WorkerID, Kind: kind, Host: hostName(), Version: buildVersion(), Every: s.HeartbeatEvery,
+		Within:   s.StoreTimeout,
 		Asserted: s.asserted(), OtherLogin: otherLogin,
 	}
 }

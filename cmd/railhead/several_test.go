@@ -33,17 +33,21 @@ func TestSeveralLetters(t *testing.T) {
 		return ""
 	}
 
-	got := who.want(exitPartial, "dead-letter", "replay", "INV-1", "INV-5", "nothing", "INV-2", "--reason", "account opened, ticket 4711")
-	if n := strings.Count(got.out, "back in pending: "); n != 2 || state("INV-1") != "PENDING" || state("INV-2") != "PENDING" || state("INV-5") != "DISPATCHED" {
+	got := who.want(exitPartial, "dead-letter", "replay", "INV-1", "INV-5", "nothing", "INV-2", "--reason",
+		"account opened, ticket 4711")
+	if n := strings.Count(got.out, "back in pending: "); n != 2 || state("INV-1") != "PENDING" ||
+		state("INV-2") != "PENDING" || state("INV-5") != "DISPATCHED" {
 		t.Errorf("replayed %d, said\n%s", n, got.out)
 	}
-	for _, want := range []string{"railhead: INV-5: ", "(RH020)", "railhead: nothing: ", "railhead: 2 of 4 were refused; the act was done on the others"} {
+	for _, want := range []string{"railhead: INV-5: ", "(RH020)", "railhead: nothing: ",
+		"railhead: 2 of 4 were refused; the act was done on the others"} {
 		if !strings.Contains(got.errors, want) {
 			t.Errorf("it does not say %q:\n%s", want, got.errors)
 		}
 	}
 	// A reason that is none is wrong for all of them: nothing is done.
-	if got := who.want(exitUsage, "dead-letter", "close", "INV-3", "INV-4", "--reason", " "); strings.Contains(got.out, "closed") || state("INV-3") != "FAILED" {
+	if got := who.want(exitUsage, "dead-letter", "close", "INV-3", "INV-4", "--reason", " "); strings.Contains(got.out,
+		"closed") || state("INV-3") != "FAILED" {
 		t.Errorf("it said %s", got.out)
 	}
 	closed := who.want(exitOK, "dead-letter", "close", "INV-3", "INV-4", "--reason", "paid in another way", "-o", "jsonl")

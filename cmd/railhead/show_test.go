@@ -36,7 +36,8 @@ func (w worker) claim() []payment.Claim {
 	w.cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() WHERE next_attempt_at > now()")
 	done, err := w.executor.Turn(w.t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 50, Oldest: 5, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 50, Oldest: 5,
+			ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
 	}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -52,9 +53,11 @@ func (w worker) answer(claim payment.Claim, result payment.Result, evidence paym
 		Retry: payment.RetryPolicy{Base: payment.Duration(time.Minute)}, // so that a slow look does not find it due
 	}.WithDefaults()
 	outcome := evidence
-	outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim, result
+	outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim,
+		result
 	outcome.Decision = policy.Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond})
-	outcome.Latency, outcome.WorkerID, outcome.ProfileVersion, outcome.RenderVersion = 40*time.Millisecond, "relayer-1", 1, "r1"
+	outcome.Latency, outcome.WorkerID, outcome.ProfileVersion, outcome.RenderVersion = 40*time.Millisecond, "relayer-1",
+		1, "r1"
 	if _, err := w.executor.Turn(w.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{outcome}}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -76,15 +79,18 @@ func TestPaymentShow(t *testing.T) {
 	show("waiting")
 	claim := works.claim()[0]
 	show("in flight")
-	works.answer(claim, payment.ResultRefusedTransient, payment.Outcome{RailCode: "AM04", CodeTable: "iso20022@1", ErrorMessage: "no funds\x1b[2J"})
+	works.answer(claim, payment.ResultRefusedTransient,
+		payment.Outcome{RailCode: "AM04", CodeTable: "iso20022@1", ErrorMessage: "no funds\x1b[2J"})
 	show("refused for now")
 	works.answer(works.claim()[0], payment.ResultUnknown, payment.Outcome{ErrorMessage: "no answer within 30s"})
 	show("no answer")
-	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'bank is down' WHERE rail_type = 'bank'")
+	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = " +
+		"'bank is down' WHERE rail_type = 'bank'")
 	show("paused")
 	cell.Exec("UPDATE railhead.payment_rails SET paused = false WHERE rail_type = 'bank'")
 	works.answer(works.claim()[0], payment.ResultAccepted, payment.Outcome{RailReference: "BANK-1"})
-	cell.Exec("INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, actor) SELECT 'NOTE', 'x', outbox_id, 'called the bank', 'amy' FROM railhead.payment_outbox_keys")
+	cell.Exec("INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, actor) SELECT 'NOTE', 'x', " +
+		"outbox_id, 'called the bank', 'amy' FROM railhead.payment_outbox_keys")
 	show("executed")
 	golden(t, "payment_show", seen.String())
 	golden(t, "payment_show_json", who.want(exitOK, "payment", "show", "BANK-1", "-o", "json", "--payload").out)
@@ -107,11 +113,14 @@ func TestPaymentShowDeadLetter(t *testing.T) {
 	cell := celltest.New(t)
 	who, works := at(t, cell), newWorker(t, cell)
 	for _, participant := range []string{"p1", "p2"} {
-		who.want(exitOK, "enqueue", "--instruction-id", "shared", "--participant-id", participant, "--idempotency-key", participant,
-			"--rail", celltest.Bank, "--amount", "1", "--currency", "JPY", "--expires-at", "2999-01-01T00:00:00Z", "--priority", "bulk")
+		who.want(exitOK, "enqueue", "--instruction-id", "shared", "--participant-id", participant, "--idempotency-key",
+			participant,
+			"--rail", celltest.Bank, "--amount", "1", "--currency", "JPY", "--expires-at", "2999-01-01T00:00:00Z",
+			"--priority", "bulk")
 	}
 	for _, claim := range works.claim() {
-		works.answer(claim, payment.ResultRefusedFinal, payment.Outcome{RailCode: "AC04", RailReference: "ref-" + claim.ParticipantID})
+		works.answer(claim, payment.ResultRefusedFinal,
+			payment.Outcome{RailCode: "AC04", RailReference: "ref-" + claim.ParticipantID})
 	}
 	golden(t, "payment_show_dead", who.want(exitOK, "payment", "show", "ref-p2").out)
 	golden(t, "payment_show_several", who.want(exitUsage, "payment", "show", "shared").errors)
@@ -132,7 +141,8 @@ func TestStatusCommand(t *testing.T) {
 	who.want(exitOK, "enqueue", "--instruction-id", "i4", "--participant-id", "p1", "--idempotency-key", "i4",
 		"--rail", celltest.Bank, "--amount", "1", "--currency", "EUR")
 	works.claim()
-	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type = '*'")
+	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = " +
+		"'drill' WHERE rail_type = '*'")
 	if _, err := works.executor.Heartbeat(t.Context(), outbox.Heartbeat{
 		Name: "relayer-1", Kind: "relayer", Host: "h1", Version: "v1", Status: "suspended", Activity: "waits for an operator",
 	}); err != nil {

@@ -14,7 +14,8 @@ func statusCommand() *cobra.Command {
 	money := false
 	command := &cobra.Command{
 		Use: "status", Short: "Show the state of the cell: its rails, instructions and components",
-		Long: "Show the state of the cell, in one snapshot: for each rail the instructions in pending and their age, those in\n" +
+		Long: "Show the state of the cell, in one snapshot: for each rail the instructions in pending and their age, " +
+			"those in\n" +
 			"flight, those with an unknown outcome and the dead letters, then pauses and closed gates, and\n" +
 			"the components by the age of their heartbeat, which is stale after the setting heartbeat_stale. The cost does\n" +
 			"not depend on the size of the archive.\n" +
@@ -150,11 +151,13 @@ func writeRailStatus(o output, status reader.Status) error {
 		rows = append(rows, []cell{
 			{text: rail.RailType}, pausedCell(rail.Pause, status.Everything),
 			{text: strconv.FormatInt(rail.Pending, 10) + more}, {text: strconv.FormatInt(rail.Due, 10) + more},
-			{text: ageOf(rail.OldestDueMS)}, {text: strconv.FormatInt(rail.InFlight, 10) + plus(flights)}, {text: ageOf(rail.OldestClaimMS)},
+			{text: ageOf(rail.OldestDueMS)}, {text: strconv.FormatInt(rail.InFlight, 10) + plus(flights)},
+			{text: ageOf(rail.OldestClaimMS)},
 			unknown, lettersCell(rail.DeadLetters, plus(letters)), lanesCell(rail, plus(status.IsCutShort(reader.PartLanes))),
 		})
 	}
-	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN", "DEAD LETTERS", "RELAYERS"}, rows)
+	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN",
+		"DEAD LETTERS", "RELAYERS"}, rows)
 }
 
 // plus follows a number that may be higher, because the count ended at its bound.
@@ -220,7 +223,8 @@ func writePauses(o output, status reader.Status) error {
 	}
 	rows := make([][]cell, 0, len(pauses))
 	for _, pause := range pauses {
-		rows = append(rows, []cell{{oneLine(pause.What), alarm}, {text: clock(pause.At)}, {text: clock(pause.Until)}, {text: pause.By}, {text: oneLine(pause.Reason)}})
+		rows = append(rows, []cell{{oneLine(pause.What), alarm}, {text: clock(pause.At)}, {text: clock(pause.Until)},
+			{text: pause.By}, {text: oneLine(pause.Reason)}})
 	}
 	if err := o.text("\n"); err != nil {
 		return err
@@ -236,8 +240,10 @@ func writeHeartbeats(o output, beats []reader.Beat) error {
 	rows := make([][]cell, 0, len(beats))
 	for _, beat := range beats {
 		rows = append(rows, []cell{
-			{text: beat.Kind}, {string(beat.Freshness), tones[beat.Freshness]}, {text: span(millis(beat.AgeMS))}, clockCell(beat.ClockOffsetMS),
-			{text: beat.Status}, {text: oneLine(beat.Name)}, {text: oneLine(beat.Host)}, {text: oneLine(beat.Version)}, {text: orDash(oneLine(beat.Activity))},
+			{text: beat.Kind}, {string(beat.Freshness), tones[beat.Freshness]}, {text: span(millis(beat.AgeMS))},
+			clockCell(beat.ClockOffsetMS),
+			{text: beat.Status}, {text: oneLine(beat.Name)}, {text: oneLine(beat.Host)}, {text: oneLine(beat.Version)},
+			{text: orDash(oneLine(beat.Activity))},
 		})
 	}
 	if err := o.text("\n"); err != nil {

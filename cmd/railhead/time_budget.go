@@ -21,8 +21,10 @@ func settingsCommand() *cobra.Command {
 func settingsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show the time budget of the cell, and the components that do not use it yet",
-		Long: "Show the time budget of the cell: the claim timeout (claim_timeout) and the spans that have to fit into it. Relayers,\n" +
-			"reapers, callback endpoints and rail apply use it. A component that has not adopted the present version, or that may\n" +
+		Long: "Show the time budget of the cell: the claim timeout (claim_timeout) and the spans that have to fit into " +
+			"it. Relayers,\n" +
+			"reapers, callback endpoints and rail apply use it. A component that has not adopted the present version, or " +
+			"that may\n" +
 			"have open claims under an older one, is listed: its claims are repaired by the longer one of each span.\n" +
 			"Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
@@ -66,7 +68,8 @@ func writeBudget(o output, budget outbox.TimeBudget, behind []reader.Beat) error
 	if o.json {
 		shown := []shownSetting{}
 		for _, s := range budget.Settings() {
-			shown = append(shown, shownSetting{s.Name, s.Value.Milliseconds(), s.Low.Milliseconds(), s.High.Milliseconds(), s.Meaning})
+			shown = append(shown, shownSetting{s.Name, s.Value.Milliseconds(), s.Low.Milliseconds(), s.High.Milliseconds(),
+				s.Meaning})
 		}
 		return o.document(struct {
 			Version  int            `json:"version"`
@@ -88,7 +91,8 @@ func writeBudget(o output, budget outbox.TimeBudget, behind []reader.Beat) error
 	for _, beat := range behind {
 		rows = append(rows, []cell{{text: beat.Kind}, {text: oneLine(beat.Name)}, {strconv.Itoa(beat.BudgetVersion), warn}})
 	}
-	if err := o.text("\nnot yet at version %d only: their claims are repaired by the longer one of each span\n\n", budget.Version); err != nil {
+	if err := o.text("\nnot yet at version %d only: their claims are repaired by the longer one of each span\n\n",
+		budget.Version); err != nil {
 		return err
 	}
 	return o.table([]string{"COMPONENT", "NAME", "VERSION"}, rows)
@@ -117,7 +121,8 @@ func settingsSetCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return act{Act: "SET_TIME_BUDGET", Now: strconv.Itoa(version), Changed: changed}.write(cmd, budgetSet(version, changed))
+				return act{Act: "SET_TIME_BUDGET", Now: strconv.Itoa(version), Changed: changed}.write(cmd,
+					budgetSet(version, changed))
 			})
 		},
 	}

@@ -19,8 +19,10 @@ func timelineAcceptCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "accept", Short: "Accept this server, so that sending resumes",
 		Long: "Accept this server after a failover, a restore or a snapshot, so that sending resumes.\n\n" +
-			"A service that finds another server or timeline than the accepted one, or misses rows that the server had confirmed,\n" +
-			"suspends the lanes, because payments that were sent may appear unsent here. Reconcile with the rails first: end the\n" +
+			"A service that finds another server or timeline than the accepted one, or misses rows that the server had " +
+			"confirmed,\n" +
+			"suspends the lanes, because payments that were sent may appear unsent here. Reconcile with the rails first: end " +
+			"the\n" +
 			"pending payments that they executed with dead-letter resolve --executed. --since names the suspension that\n" +
 			"you have compared, by the time since when lanes are suspended. If the server goes back again meanwhile, that is\n" +
 			"another time, and has to be compared anew. Services notice the acceptance within seconds. Connects with\n" +
@@ -31,7 +33,8 @@ func timelineAcceptCommand() *cobra.Command {
 			if since != "" {
 				var err error
 				if opened, err = time.Parse(time.RFC3339, since); err != nil {
-					return usage(fmt.Errorf("--since %q is no time: use the time since when lanes are suspended, such as 2026-11-25T10:11:12Z", since))
+					return usage(fmt.Errorf("--since %q is no time: use the time since when lanes are suspended, such as "+
+						"2026-11-25T10:11:12Z", since))
 				}
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
@@ -50,7 +53,8 @@ func timelineAcceptCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&reason, "reason", "", "what was compared with the rails")
-	command.Flags().StringVar(&since, "since", "", "the time since when lanes are suspended, of the suspension that was compared (RFC 3339)")
+	command.Flags().StringVar(&since, "since", "",
+		"the time since when lanes are suspended, of the suspension that was compared (RFC 3339)")
 	must(command.MarkFlagRequired("reason"))
 	return command
 }

@@ -20,7 +20,8 @@ import (
 )
 
 func tokenCommand() *cobra.Command {
-	return group("token", "Create, list and revoke the tokens of the HTTP API", tokenCreateCommand(), tokenListCommand(), tokenRevokeCommand())
+	return group("token", "Create, list and revoke the tokens of the HTTP API", tokenCreateCommand(), tokenListCommand(),
+		tokenRevokeCommand())
 }
 
 func tokenCreateCommand() *cobra.Command {
@@ -29,12 +30,15 @@ func tokenCreateCommand() *cobra.Command {
 	var certificate string
 	command := &cobra.Command{
 		Use: "create", Short: "Create a token for participants and acts, and print it once",
-		Long: "Create a token of 32 random bytes, valid for participants and acts until it expires, and print it. It is printed once:\n" +
+		Long: "Create a token of 32 random bytes, valid for participants and acts until it expires, and print it. It is " +
+			"printed once:\n" +
 			"the database stores a digest of its digest. Hand it over in private.\n\n" +
-			"Connects with RAILHEAD_ADMIN_URL: a login that creates tokens can enqueue for every participant, which operators can not.\n" +
+			"Connects with RAILHEAD_ADMIN_URL: a login that creates tokens can enqueue for every participant, which " +
+			"operators can not.\n" +
 			"The act, the login and the reason go to the operator log.",
-		Example: "  railhead token create --name shop --participant p1 --verbs enqueue,read --expires-in 2160h --reason 'ticket 4711'",
-		Args:    cobra.NoArgs,
+		Example: "  railhead token create --name shop --participant p1 --verbs enqueue,read --expires-in 2160h --reason " +
+			"'ticket 4711'",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for n, verb := range made.Verbs {
 				made.Verbs[n] = strings.ToUpper(strings.TrimSpace(verb))
@@ -58,20 +62,25 @@ func tokenCreateCommand() *cobra.Command {
 					return err
 				}
 				if o := outputOf(cmd); o.json {
-					return o.document(map[string]any{"token": token, "token_id": id, "expires_at": made.ExpiresAt.UTC().Truncate(time.Second)})
+					return o.document(map[string]any{"token": token, "token_id": id,
+						"expires_at": made.ExpiresAt.UTC().Truncate(time.Second)})
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id, clock(made.ExpiresAt))
+				fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id,
+					clock(made.ExpiresAt))
 				return outputOf(cmd).text("%s\n", token)
 			})
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&made.Name, "name", "", "its owner, for lists and logs")
-	flags.StringSliceVar(&made.Participants, "participant", nil, "a participant for which it is valid; repeat it, or separate several with commas")
-	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"}, "the acts that it permits: enqueue, read, cancel")
+	flags.StringSliceVar(&made.Participants, "participant", nil,
+		"a participant for which it is valid; repeat it, or separate several with commas")
+	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"},
+		"the acts that it permits: enqueue, read, cancel")
 	flags.DurationVar(&within, "expires-in", 90*24*time.Hour, "when it ends, at most 9600h")
 	flags.IntVar(&made.RequestsPerMinute, "requests-per-minute", 0, "quota in each API process; 0: none")
-	flags.StringVar(&certificate, "certificate", "", "file of the client certificate (PEM) that has to be presented with the token")
+	flags.StringVar(&certificate, "certificate", "",
+		"file of the client certificate (PEM) that has to be presented with the token")
 	must(command.MarkFlagRequired("name"))
 	must(command.MarkFlagRequired("participant"))
 	needReason(command, &made.Reason)
@@ -99,7 +108,8 @@ func keyOfCertificate(file string) ([]byte, error) {
 func tokenListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the tokens of the HTTP API, the newest first",
-		Long: "List the tokens of the HTTP API, those that are not in force included: their participants and acts, their expiry,\n" +
+		Long: "List the tokens of the HTTP API, those that are not in force included: their participants and acts, their " +
+			"expiry,\n" +
 			"how often they were used, and how often while they were not in force. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -133,7 +143,8 @@ func writeTokens(o output, all []reader.ListedToken) error {
 			end = cell{"expired " + clock(t.ExpiresAt), alarm}
 		}
 		rows = append(rows, []cell{
-			{text: t.ID}, {text: oneLine(t.Name)}, {text: oneLine(strings.Join(t.Participants, " "))}, {text: strings.ToLower(strings.Join(t.Verbs, " "))},
+			{text: t.ID}, {text: oneLine(t.Name)}, {text: oneLine(strings.Join(t.Participants, " "))},
+			{text: strings.ToLower(strings.Join(t.Verbs, " "))},
 			end, {text: strconv.FormatInt(t.Uses, 10)}, {text: strconv.FormatInt(t.Refused, 10)}, {text: clock(t.LastUsedAt)},
 		})
 	}
@@ -145,7 +156,8 @@ func tokenRevokeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "revoke TOKEN_ID", Short: "Revoke a token",
 		Long: "Revoke a token for good: the next statement with it is refused. TOKEN_ID is the id that\n" +
-			"railhead token list shows, never the token. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason\n" +
+			"railhead token list shows, never the token. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the " +
+			"reason\n" +
 			"go to the operator log.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

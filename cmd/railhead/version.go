@@ -21,10 +21,12 @@ func versionCommand() *cobra.Command {
 			o := outputOf(cmd)
 			if o.json {
 				return o.document(map[string]any{
-					"version": buildVersion(), "commit": buildCommit(), "schema": schema, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+					"version": buildVersion(), "commit": buildCommit(), "schema": schema, "go": runtime.Version(),
+					"platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
-			return o.text("railhead %s, commit %s, schema %d, %s, %s/%s\n", buildVersion(), buildCommit(), schema, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return o.text("railhead %s, commit %s, schema %d, %s, %s/%s\n", buildVersion(), buildCommit(), schema,
+				runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
 }

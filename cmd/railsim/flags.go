@@ -33,7 +33,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs := flag.NewFlagSet("railsim", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 takes a free one")
-	fs.StringVar(&o.addrFile, "addr-file", "", "`file` to which the bound address is written, whole, once the bank listens")
+	fs.StringVar(&o.addrFile, "addr-file", "", "`file` to which the bound address is written, whole, once the bank "+
+		"listens")
 	fs.StringVar(&o.cfg.LedgerPath, "ledger", "", "ledger `file`, created or continued (required)")
 	fs.StringVar(&o.cfg.RequestsPath, "requests", "", "`file` to which a line per request is appended")
 	fs.StringVar(&o.accounts, "accounts", "", "JSON `file` of accounts to open")
@@ -43,18 +44,22 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.DurationVar(&o.cfg.KeyWindow, "key-window", 24*time.Hour, "how long an idempotency key is remembered")
 	fs.BoolVar(&o.dedupe, "dedupe", true, "remember idempotency keys; false executes every POST")
 	fs.BoolVar(&o.storeRefusals, "store-refusals", true, "store refusals under the key; false judges a re-send afresh")
-	fs.BoolVar(&o.cfg.Behaviour.ChangedAmountIsNew, "changed-amount-is-new", false, "same key with another amount or account is a new payment")
-	fs.StringVar((*string)(&o.cfg.Behaviour.OnReplay), "on-replay", string(railsim.ReplayStored), "answer to a replay: stored, duplicate (409), duplicate-422, duplicate-200 or bad-request (400)")
+	fs.BoolVar(&o.cfg.Behaviour.ChangedAmountIsNew, "changed-amount-is-new", false,
+		"same key with another amount or account is a new payment")
+	fs.StringVar((*string)(&o.cfg.Behaviour.OnReplay), "on-replay", string(railsim.ReplayStored),
+		"answer to a replay: stored, duplicate (409), duplicate-422, duplicate-200 or bad-request (400)")
 	fs.StringVar((*string)(&o.cfg.Mode), "mode", string(railsim.Sync), "sync or provisional")
 	fs.DurationVar(&o.cfg.SettleDelay, "settle-delay", 0, "provisional mode: time from ACCEPTED to the final word")
 	fs.StringVar(&o.cfg.Callback.URL, "callback-url", "", "provisional mode: `URL` that gets final words")
 	fs.StringVar(&o.callbackSecret, "callback-secret-file", "", "`file` with the whsec_ secret that signs callbacks")
 	fs.IntVar(&o.cfg.Callback.Attempts, "callback-attempts", 8, "sends of one callback until it is answered 2xx")
-	fs.DurationVar(&o.cfg.Callback.Backoff, "callback-backoff", 200*time.Millisecond, "wait after the first attempt; it doubles")
+	fs.DurationVar(&o.cfg.Callback.Backoff, "callback-backoff", 200*time.Millisecond,
+		"wait after the first attempt; it doubles")
 	fs.StringVar(&o.tlsCert, "tls-cert", "", "PEM `file`; with -tls-key, speak TLS")
 	fs.StringVar(&o.tlsKey, "tls-key", "", "PEM `file`")
 	fs.StringVar(&o.clientCA, "client-ca", "", "PEM `file`; require client certificates signed by these")
-	fs.StringVar(&o.signatureSecret, "hmac-secret-file", "", "`file` with the secret of X-Signature; require it under /payments")
+	fs.StringVar(&o.signatureSecret, "hmac-secret-file", "", "`file` with the secret of X-Signature; require it under "+
+		"/payments")
 	fs.StringVar(&o.bearerFile, "bearer-token-file", "", "`file` with a token; require it under /payments")
 	fs.Int64Var(&o.cfg.MaxBodyBytes, "max-body-bytes", 64<<10, "longest request body")
 	fs.IntVar(&o.cfg.MaxConns, "max-conns", 1024, "open connections")

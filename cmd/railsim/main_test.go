@@ -46,7 +46,8 @@ func launch(t *testing.T, bin, dir string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, done: make(chan error, 1)}
-	p.cmd = exec.Command(bin, append([]string{"--addr-file", addrFile, "--ledger", filepath.Join(dir, "ledger.jsonl")}, args...)...)
+	p.cmd = exec.Command(bin, append([]string{"--addr-file", addrFile, "--ledger", filepath.Join(dir, "ledger.jsonl")},
+		args...)...)
 	p.cmd.Stderr = &p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

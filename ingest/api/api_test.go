@@ -508,8 +508,10 @@ func TestSlowClientsAreCut(t *testing.T) {
 	d := newDoor(t, api.Config{IdleMax: 200 * time.Millisecond, ConnectionsMax: 2})
 	addr, _ := served(t, d)
 	for _, text := range []string{
-		"", "POST /v1/inst", "POST /v1/instructions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + aToken + "\r\nContent-Type: application/json\r\nIdempotency-Key: k\r\nContent-Length: 100\r\n\r\n{",
-		"POST /v1/instructions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + aToken + "\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{",
+		"", "POST /v1/inst", "POST /v1/instructions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + aToken +
+			"\r\nContent-Type: application/json\r\nIdempotency-Key: k\r\nContent-Length: 100\r\n\r\n{",
+		"POST /v1/instructions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + aToken +
+			"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -582,7 +584,8 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(committed, text.Bytes()) {
-		t.Errorf("docs/openapi.json is not what the API gives: review it, then run go test ./ingest/api -run TestOpenAPI -update")
+		t.Errorf("docs/openapi.json is not what the API gives: review it, then run go test ./ingest/api -run TestOpenAPI " +
+			"-update")
 	}
 	var given, want any
 	got := d.call("GET", "/openapi.json", "", "Authorization", "-")

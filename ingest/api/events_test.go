@@ -369,7 +369,8 @@ func TestSlowStream(t *testing.T) {
 	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n", aToken)
+	fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nAuthorization: Bearer "+
+		"%s\r\n\r\n", aToken)
 	for n := 0; ; n++ { // it has its place once there is none for a third
 		got := d.listen(d.serve.URL + "/v1/events")
 		got.cancel()

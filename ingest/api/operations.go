@@ -109,7 +109,8 @@ func taken(in outbox.Entrusted, receipt payment.Receipt) seen {
 	return seen{
 		OutboxID: receipt.OutboxID.String(), InstructionID: in.InstructionID, ParticipantID: in.ParticipantID,
 		IdempotencyKey: in.IdempotencyKey,
-		OnBehalfOf:     in.OnBehalfOf, SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(), State: receipt.State,
+		OnBehalfOf:     in.OnBehalfOf, SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(),
+		State:    receipt.State,
 		Replayed: new(receipt.Replayed), Differs: receipt.Differs,
 	}
 }

@@ -68,7 +68,8 @@ func testPackage(t *testing.T, name string) {
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
-	if doubled := cell.Int(`SELECT count(*) - count(DISTINCT instruction_id) FROM railhead.payment_outbox_keys`); doubled != 0 {
+	if doubled := cell.Int(`SELECT count(*) - count(DISTINCT instruction_id)
+		FROM railhead.payment_outbox_keys`); doubled != 0 {
 		t.Errorf("%d instructions are there twice", doubled)
 	}
 }

@@ -36,9 +36,10 @@ func TestRefusals(t *testing.T) {
 		status int
 		heard  string
 	}{
-		{"another secret", w.postSigned(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"), func(event, stamp, body string) string {
-			return sign(t, wrong, event, stamp, body)
-		}), http.StatusUnauthorized, callback.Unsigned},
+		{"another secret", w.postSigned(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"),
+			func(event, stamp, body string) string {
+				return sign(t, wrong, event, stamp, body)
+			}), http.StatusUnauthorized, callback.Unsigned},
 		{"tampered", w.postSigned(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"), func(event, stamp, _ string) string {
 			return sign(t, simrail.CallbackSecret, event, stamp, w.says(id, "REFUSED", "RS1"))
 		}), http.StatusUnauthorized, callback.Unsigned},
@@ -152,7 +153,8 @@ func TestAtEveryPlace(t *testing.T) {
 			claim := w.claim(w.enqueue())
 			w.record(claim, payment.ResultAccepted, "")
 			return claim.OutboxID
-		}, "DISPATCHING ACCEPTED(1) LATE_OUTCOME DISPATCHED", "DISPATCHING ACCEPTED(1) LATE_OUTCOME FAILED, letter FAILED pending", "SETTLED"},
+		}, "DISPATCHING ACCEPTED(1) LATE_OUTCOME DISPATCHED",
+			"DISPATCHING ACCEPTED(1) LATE_OUTCOME FAILED, letter FAILED pending", "SETTLED"},
 		{"parked", func() payment.ID {
 			claim := w.claim(w.enqueue())
 			w.record(claim, payment.ResultUnknown, "")
@@ -284,7 +286,8 @@ func TestUnknownPaymentBeforeALook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	unknown := saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1")
-	w.cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status) VALUES ('relayer-1', 'relayer', 'h', 'v', 'running')`)
+	w.cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status)
+		VALUES ('relayer-1', 'relayer', 'h', 'v', 'running')`)
 	if answer := w.post(w.rail, "evt_1", unknown); answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("no relayer has compared: %s", answer.Status)
 	}

@@ -254,7 +254,8 @@ func (w *world) story(id payment.ID) string {
 		SELECT coalesce((SELECT string_agg(state || coalesce('(' || answers_attempt_no || ')', ''), ' ' ORDER BY attempt_no)
 				FROM railhead.payment_outbox_attempts WHERE outbox_id = $1), '')
 			|| coalesce((SELECT ', ' || next_action FROM railhead.payment_outbox_pending WHERE outbox_id = $1), '')
-			|| coalesce((SELECT ', letter ' || reason || ' ' || status FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`,
+			|| coalesce((SELECT ', letter ' || reason || ' ' || status FROM railhead.payment_dead_letters
+			WHERE outbox_id = $1), '')`,
 		[]any{[16]byte(id)}, &story)
 	return story
 }

@@ -648,7 +648,8 @@ func TestRoundsAreBounded(t *testing.T) {
 // accepted stay after its place.
 func TestGoneEndpointIsPaused(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), &sink{slow: time.Second, say: func(payment.Event) answer { return answer{gone: true, status: "HTTP_410", code: 410} }}
+	b, s := newBook(), &sink{slow: time.Second,
+		say: func(payment.Event) answer { return answer{gone: true, status: "HTTP_410", code: 410} }}
 	running(t, b, s, func(watch *watched) {
 		b.happens(1)
 		time.Sleep(time.Hour)

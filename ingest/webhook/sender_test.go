@@ -91,7 +91,8 @@ func TestDeliveryIsSigned(t *testing.T) {
 	for _, key := range []string{strings.Repeat("n", 24), strings.Repeat("o", 32)} {
 		mac := hmac.New(sha256.New, []byte(key))
 		mac.Write([]byte(signed))
-		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); !strings.Contains(header.Get("webhook-signature")+" ", want+" ") {
+		want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		if !strings.Contains(header.Get("webhook-signature")+" ", want+" ") {
 			t.Errorf("%s is not in %s", want, header.Get("webhook-signature"))
 		}
 	}
@@ -145,8 +146,10 @@ func TestDocsVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := docsBlock(t, "ingest.md", "import base64") + fmt.Sprintf("\nheaders, body = %s, %q.encode()\n", headers, body) +
-		fmt.Sprintf("for secret in (%q, %q, %q):\n    print(verified(secret, headers, body), verified(secret, headers, body + b' '))\n",
+	program := docsBlock(t, "ingest.md", "import base64") +
+		fmt.Sprintf("\nheaders, body = %s, %q.encode()\n", headers, body) +
+		fmt.Sprintf("for secret in (%q, %q, %q):\n    print(verified(secret, headers, body), verified(secret, headers, "+
+			"body + b' '))\n",
 			getenv("NEW"), getenv("OLD"), "whsec_"+base64.StdEncoding.EncodeToString([]byte("another's secret")))
 	said, err := exec.CommandContext(t.Context(), python, "-c", program).CombinedOutput()
 	if want := "True False\nTrue False\nFalse False\n"; err != nil || string(said) != want {
@@ -244,7 +247,11 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	for address, want := range map[string]bool{"127.0.0.1:80": true, "10.0.0.1:80": true, "169.254.169.254:80": false, "[fe80::1]:80": false, "0.0.0.0:80": false, "[fd00:ec2::254]:80": false, "168.63.129.16:80": false, "[2002:a9fe:a9fe::]:80": false, "[64:ff9b::a9fe:a9fe]:80": false, "[::1]:80": true} {
+	for address, want := range map[string]bool{
+		"127.0.0.1:80": true, "10.0.0.1:80": true, "[::1]:80": true, "169.254.169.254:80": false, "[fe80::1]:80": false,
+		"0.0.0.0:80": false, "[fd00:ec2::254]:80": false, "168.63.129.16:80": false, "[2002:a9fe:a9fe::]:80": false,
+		"[64:ff9b::a9fe:a9fe]:80": false,
+	} {
 		if err := reachable(address, true); (err == nil) != want {
 			t.Errorf("%s where private ones are allowed: %v", address, err)
 		}
@@ -299,10 +306,14 @@ endpoints:
 		t.Fatal("it was taken")
 	}
 	for _, want := range []string{
-		"line 3: endpoints.0.id must be", "line 4: endpoints.0.url must be https", "line 4: endpoints.0.url must have no user",
-		"line 5: endpoints.0.secrets are 0", "line 6: endpoints.0.types.0 is \"payment.paid\"", "line 7: endpoints.0.timeout is 2m0s", "line 8: endpoints.0.concurrency is 100",
-		"line 9: endpoints.0.from is \"LATER\"", "endpoints.0.participants are missing", "line 13: endpoints.1.participants are given along",
-		"line 15: endpoints.2.id \"shop\" is that of endpoints.1 too", "endpoints.2.secrets are 3", "endpoints.2.participants.0 must be",
+		"line 3: endpoints.0.id must be", "line 4: endpoints.0.url must be https",
+		"line 4: endpoints.0.url must have no user",
+		"line 5: endpoints.0.secrets are 0", "line 6: endpoints.0.types.0 is \"payment.paid\"",
+		"line 7: endpoints.0.timeout is 2m0s", "line 8: endpoints.0.concurrency is 100",
+		"line 9: endpoints.0.from is \"LATER\"", "endpoints.0.participants are missing",
+		"line 13: endpoints.1.participants are given along",
+		"line 15: endpoints.2.id \"shop\" is that of endpoints.1 too", "endpoints.2.secrets are 3",
+		"endpoints.2.participants.0 must be",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
@@ -369,7 +380,8 @@ func TestOfAnEndpoint(t *testing.T) {
 		t.Errorf("%+v, %v", said, err)
 	}
 	status = http.StatusForbidden
-	if _, err := Test(context.Background(), file, "shop", getenv); err == nil || !strings.Contains(err.Error(), "HTTP_403") {
+	if _, err := Test(context.Background(), file, "shop", getenv); err == nil ||
+		!strings.Contains(err.Error(), "HTTP_403") {
 		t.Errorf("refused: %v", err)
 	}
 	if _, err := Test(context.Background(), file, "other", getenv); err == nil {

@@ -12,32 +12,41 @@ var floors = [][]string{
 	{ // what needs nothing of ours
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
 		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/yamlstrict",
-		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures", "bench/slowflush",
+		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures",
+		"bench/slowflush",
 	},
-	{"outbox", "internal/test/child", "internal/test/pgserver"}, // what services and the store say to each other; processes
+	// what services and the store say to each other; processes
+	{"outbox", "internal/test/child", "internal/test/pgserver"},
 	{ // what needs the vocabulary
-		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
-		"cmd/railsim", "internal/test/pgserver/pgrun", "internal/test/pgtest", "internal/test/promrun", "internal/test/twin", "bench/server", "testbed/banks",
+		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient",
+		"internal/tracing",
+		"cmd/railsim", "internal/test/pgserver/pgrun", "internal/test/pgtest", "internal/test/promrun",
+		"internal/test/twin", "bench/server", "testbed/banks",
 	},
 	{ // what the roles of the store have in common, the contract of rails, and what services have in common
 		"ledger/internal/store", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
 		"internal/test/install", "bench/against", "testbed/mutants", "migrations/next",
 	},
-	{"ledger/internal/await", "ledger/internal/enqueue", "ledger/executor", "ledger/events", "ledger/reader"}, // the roles of the store,
-	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator"},                                   // and those that rest on them
+	// the roles of the store, and those that rest on them
+	{"ledger/internal/await", "ledger/internal/enqueue", "ledger/executor", "ledger/events", "ledger/reader"},
+	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator"},
 	{ // the services, the adapters, and the package for callers
-		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop", "rails/railtest",
-		"internal/test/celltest", "internal/test/localrun", "internal/test/servicetest", "testbed/alertdrill", "testbed/api", "testbed/faults",
+		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop",
+		"rails/railtest",
+		"internal/test/celltest", "internal/test/localrun", "internal/test/servicetest", "testbed/alertdrill",
+		"testbed/api", "testbed/faults",
 	},
 	{"ingest/callback", "rails/railconfig", "bench/systems"},
-	{"internal/metrics", "internal/test/simrail", "testbed/calls", "bench"}, // what observes the services, and what stands in for banks
+	// what observes the services, and what stands in for banks
+	{"internal/metrics", "internal/test/simrail", "testbed/calls", "bench"},
 	{"cmd/railhead", "testbed/money"},
 	{"testbed/cmd/testbed"},
 }
 
 // tests are folders with tests alone, which may import anything of their module.
 var tests = []string{
-	"internal/layout", "internal/readme", "testbed/drill", "testbed/latematrix", "testbed/model", "testbed/outcomes", "testbed/upgrade",
+	"internal/layout", "internal/readme", "testbed/drill", "testbed/latematrix", "testbed/model", "testbed/outcomes",
+	"testbed/upgrade",
 }
 
 // others are the modules that are no part of the product.
@@ -46,7 +55,8 @@ var others = []string{"testbed", "bench"}
 // support is what tests and railhead dev run the product with.
 const support = "internal/test"
 
-// standIns are packages of the product's module that stand in for others in front of it: banks, and the suite that adapters pass.
+// standIns are packages of the product's module that stand in for others in front of it: banks, and
+// the suite that adapters pass.
 var standIns = []string{"railsim", "cmd/railsim", "rails/railtest"}
 
 // exceptions are imports by files of the product that break a rule, each with its reason.
@@ -99,8 +109,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// TestProductAlone: nothing of the product's module imports another module of the repository, and what its programs are made
-// of imports neither what tests have nor what stands in for others.
+// TestProductAlone: nothing of the product's module imports another module of the repository, and
+// what its programs are made of imports neither what tests have nor what stands in for others.
 func TestProductAlone(t *testing.T) {
 	used, imports := map[string]bool{}, 0
 	walk(t, func(file string) {

@@ -50,7 +50,8 @@ func TestGlossaryNamesExist(t *testing.T) {
 		t.Fatalf("the glossary has %d identifiers: the rule checks nothing", len(missing))
 	}
 	walk(t, func(file string) {
-		if ext := path.Ext(file); ext != ".go" && ext != ".sql" || strings.HasPrefix(file, "internal/layout/") || len(missing) == 0 {
+		if ext := path.Ext(file); ext != ".go" && ext != ".sql" || strings.HasPrefix(file, "internal/layout/") ||
+			len(missing) == 0 {
 			return
 		}
 		text, err := os.ReadFile(filepath.Join(root, file))

@@ -70,7 +70,8 @@ func TestImports(t *testing.T) {
 			}
 		}
 	})
-	for _, tree := range []string{"payment", "outbox", "railsim", "rails", "schedule", "ledger", "relayer", "reaper", "migrations", "acl", "", "cmd"} {
+	for _, tree := range []string{"payment", "outbox", "railsim", "rails", "schedule", "ledger", "relayer", "reaper",
+		"migrations", "acl", "", "cmd"} {
 		if !seen[tree] {
 			t.Errorf("%s has no Go file: the rule looks at nothing", tree)
 		}
@@ -148,7 +149,8 @@ func TestCommits(t *testing.T) {
 	if _, err := os.Stat("../../.git"); err != nil {
 		t.Skip("there is no history in this tree")
 	}
-	log, err := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "log", "--no-merges", fmt.Sprintf("-%d", commitsRead), "--format=%h %s").Output()
+	log, err := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "log", "--no-merges",
+		fmt.Sprintf("-%d", commitsRead), "--format=%h %s").Output()
 	if err != nil {
 		t.Fatalf("git log: %v", err)
 	}

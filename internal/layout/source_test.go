@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // parsed calls visit with every Go file of the repository but tests, parsed with its comments.
@@ -97,7 +99,8 @@ var sqlInGo = regexp.MustCompile(`^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WIT
 
 // noSQL are the folders of the product: its SQL is in .sql files.
 var noSQL = []string{
-	"", "acl", "cmd/railhead", "ingest", "internal/clock", "internal/httpclient", "internal/lineage", "internal/linger", "internal/metrics",
+	"", "acl", "cmd/railhead", "ingest", "internal/clock", "internal/httpclient", "internal/lineage", "internal/linger",
+	"internal/metrics",
 	"internal/tracing", "ledger", "migrations", "payment", "rails", "reaper", "relayer",
 }
 
@@ -124,7 +127,10 @@ func TestSQLIsInFiles(t *testing.T) {
 	used := map[string]bool{}
 	parsed(t, func(file string, fset *token.FileSet, syntax *ast.File) {
 		dir := strings.TrimPrefix(path.Dir(file), ".")
-		in := slices.IndexFunc(noSQL, func(tree string) bool { return dir == tree || tree != "" && strings.HasPrefix(dir, tree+"/") })
+		in := slices.IndexFunc(noSQL, func(tree string) bool {
+			return dir == tree || tree != "" &&
+				strings.HasPrefix(dir, tree+"/")
+		})
 		if in < 0 {
 			return
 		}
@@ -193,8 +199,8 @@ func TestSelectNamesColumns(t *testing.T) {
 	}
 }
 
-// TestDrawnComments prints 40 comments with their places, for a reader to judge whether they say what they are of. DRAW_SEED draws
-// others.
+// TestDrawnComments prints 40 comments with their places, for a reader to judge whether they say
+// what they are of. DRAW_SEED draws others.
 func TestDrawnComments(t *testing.T) {
 	t.Parallel()
 	const draws = 40
@@ -219,7 +225,8 @@ func TestDrawnComments(t *testing.T) {
 	}
 }
 
-// TestFilesAreShort keeps a file to what can be read in one go. Tests may be longer: a table has as many rows as it has.
+// TestFilesAreShort keeps a file to what can be read in one go. Tests may be longer: a table has as
+// many rows as it has.
 func TestFilesAreShort(t *testing.T) {
 	t.Parallel()
 	const most = 350
@@ -239,5 +246,60 @@ func TestFilesAreShort(t *testing.T) {
 	})
 	if files < 300 {
 		t.Errorf("only %d files were seen: the rule looks at nothing", files)
+	}
+}
+
+// TestLinesAreShort keeps a line to what fits next to a diff, 120 characters, in every Go file. Three things
+// may be longer, since a break in them costs more than it brings: a line of a raw string (a statement, a
+// document, a table), one row of a table of values, and a field with its tags, which cannot be broken.
+func TestLinesAreShort(t *testing.T) {
+	t.Parallel()
+	const most = 120
+	files := 0
+	walk(t, func(file string) {
+		if !strings.HasSuffix(file, ".go") {
+			return
+		}
+		files++
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := rawLines(text)
+		for i, line := range strings.Split(string(text), "\n") {
+			if utf8.RuneCountInString(line) <= most || raw[i+1] || tableRow.MatchString(line) {
+				continue
+			}
+			t.Errorf("%s:%d has %d characters, more than %d: break it where the outermost list may be broken",
+				file, i+1, utf8.RuneCountInString(line), most)
+		}
+	})
+	if files < 700 {
+		t.Errorf("only %d files were seen: the rule looks at nothing", files)
+	}
+}
+
+// tableRow is a line that is an element of a composite literal: {"a", 1}, or "a": {1, 2}, or Name: {...}, or
+// the text of a key that is a sentence.
+var tableRow = regexp.MustCompile(`^\s*(\{.*\},|[\w.]+\(.*\),|[\w.]+: *\{.*\},|"([^"\\]|\\.)*": .*(,|\{))$`)
+
+// rawLines are the lines, from 1, that a raw string touches.
+func rawLines(text []byte) map[int]bool {
+	lines := map[int]bool{}
+	fset := token.NewFileSet()
+	file := fset.AddFile("", -1, len(text))
+	var scan scanner.Scanner
+	scan.Init(file, text, nil, 0)
+	for {
+		pos, kind, said := scan.Scan()
+		if kind == token.EOF {
+			return lines
+		}
+		if kind == token.STRING && said[0] == '`' {
+			first := fset.Position(pos).Line
+			for line := range strings.Count(said, "\n") + 1 {
+				lines[first+line] = true
+			}
+		}
 	}
 }

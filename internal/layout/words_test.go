@@ -209,7 +209,8 @@ func TestWordsAreFound(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"sidebeside", "besiden", "logins_sharing_a_role(text)", "http.NoBody", "no body", "for every", "for everything", "at the leastwise",
+		"sidebeside", "besiden", "logins_sharing_a_role(text)", "http.NoBody", "no body", "for every", "for everything",
+		"at the leastwise",
 		"no. One", "NoOneof", "antinobody", "somebodyish", "least", "for the ever", "forevermore", "whoeverly", "ANOBODY",
 	} {
 		if got := wordsOf(text); len(got) != 0 {

@@ -122,7 +122,10 @@ func TestHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held atomic.Pointer[[]reader.Holder]
 		held.Store(new([]reader.Holder))
-		set := reading(t, func(context.Context, int) (reader.Gauges, error) { return reader.Gauges{Holders: *held.Load()}, nil })
+		set := reading(t, func(context.Context, int) (reader.Gauges, error) {
+			return reader.Gauges{Holders: *held.Load()},
+				nil
+		})
 		time.Sleep(time.Second) // readings are at 0, 5, 10 s and so on
 		for n, step := range []struct {
 			holders []reader.Holder

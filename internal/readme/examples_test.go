@@ -35,7 +35,8 @@ func TestExamplesPay(t *testing.T) {
 				text = regexp.MustCompile(`\\"`).ReplaceAllString(text, `"`)
 			}
 			var payload map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(text), &payload); err != nil || payload["traceparent"] != nil || payload["expires_in"] != nil {
+			if err := json.Unmarshal([]byte(text), &payload); err != nil || payload["traceparent"] != nil ||
+				payload["expires_in"] != nil {
 				continue
 			}
 			if whole := payload["payload"]; whole != nil { // an instruction, as HTTP takes it

@@ -65,7 +65,8 @@ func startInstallation(t *testing.T) *installation {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "../../cmd/railhead", "../../cmd/railsim")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "../../cmd/railhead",
+		"../../cmd/railsim")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -75,7 +76,8 @@ func startInstallation(t *testing.T) *installation {
 	go func() {
 		err := localrun.Run(ctx, localrun.Options{
 			Dir: filepath.Join(dir, "run"), Evidence: filepath.Join(dir, "evidence"), Cell: "railhead",
-			Railhead: filepath.Join(bin, "railhead"), Bank: filepath.Join(bin, "railsim"), Instructions: 20, Participants: 5, Out: in,
+			Railhead: filepath.Join(bin, "railhead"), Bank: filepath.Join(bin, "railsim"), Instructions: 20, Participants: 5,
+			Out: in,
 		})
 		in.Close()
 		ended <- err
@@ -265,7 +267,8 @@ func (i *installation) scene(states map[string]int) payments {
 	}
 	i.write(i.dir, "scene.jsonl", lines.String())
 	i.run("railhead enqueue --file scene.jsonl")
-	i.await("the scene", `SELECT count(*) FILTER (WHERE reason = 'OUTCOME_UNKNOWN') = $1 AND count(*) FILTER (WHERE reason = 'FAILED') = $2
+	i.await("the scene", `SELECT count(*) FILTER (WHERE reason = 'OUTCOME_UNKNOWN') = $1
+		AND count(*) FILTER (WHERE reason = 'FAILED') = $2
 		AND count(*) FILTER (WHERE reason = 'EXPIRED') = $3 FROM railhead.payment_dead_letters`,
 		states["executed"]+states["unsent"], states["refused"]+states["closed"], states["expired"])
 	i.faults()
@@ -287,7 +290,8 @@ func (i *installation) writeCertificate(dir string) {
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour)}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		i.t.Fatal(err)

@@ -37,7 +37,8 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"invoice-4711", "invoice-4712", "INV-7", "INV-8", "INV-9", "INV-12"} {
-		i.await(id+" is paid", `SELECT EXISTS (SELECT FROM railhead.supervisor_outbox_status WHERE instruction_id = $1 AND state = 'DISPATCHED')`, id)
+		i.await(id+" is paid", `SELECT EXISTS (SELECT FROM railhead.supervisor_outbox_status WHERE instruction_id = $1
+			AND state = 'DISPATCHED')`, id)
 	}
 	i.await("all that examples have enqueued is paid", `SELECT NOT EXISTS (SELECT FROM railhead.supervisor_outbox_status
 		WHERE participant_id <> 'scene' AND instruction_id NOT LIKE 'run-%' AND state <> 'DISPATCHED')`)
@@ -175,8 +176,10 @@ func (d *desk) script(t *testing.T, e example, lines string, want int) string {
 	if fresh[e.page] || strings.Contains(e.text, firstInstallation) {
 		cmd.Env = append(cmd.Env, d.inDatabase(newDatabase)...)
 	}
-	cmd.Env = append(cmd.Env, "RELAYER_PASSWORD=relays-by-night-4711", "AUDITOR_PASSWORD=audits-by-night-4711", "INGEST_PASSWORD=takes-by-night-4711",
-		"BANK_API_KEY=k", "BANK_TOKEN=t", "WALLET_SIGNING_KEY=s", "WALLET_CALLBACK_SECRET=whsec_MDEyMzQ1Njc4OWFiY2RlZg==", "WALLET_CALLBACK_SECRET_OLD=whsec_MDEyMzQ1Njc4OWFiY2RlZg==")
+	cmd.Env = append(cmd.Env, "RELAYER_PASSWORD=relays-by-night-4711", "AUDITOR_PASSWORD=audits-by-night-4711",
+		"INGEST_PASSWORD=takes-by-night-4711",
+		"BANK_API_KEY=k", "BANK_TOKEN=t", "WALLET_SIGNING_KEY=s", "WALLET_CALLBACK_SECRET=whsec_MDEyMzQ1Njc4OWFiY2RlZg==",
+		"WALLET_CALLBACK_SECRET_OLD=whsec_MDEyMzQ1Njc4OWFiY2RlZg==")
 	output, err := cmd.CombinedOutput()
 	if code := cmd.ProcessState.ExitCode(); code != want {
 		t.Errorf("exit code %d (%v), want %d, of\n%s\n%s", code, err, want, lines, output)
@@ -208,7 +211,8 @@ func (d *desk) psql(t *testing.T, e example) {
 		}
 		return strings.Join(all, " ")
 	}
-	if got, want := codes(refused.FindAllStringSubmatch(said, -1)), codes(refusal.FindAllStringSubmatch(e.text, -1)); got != want {
+	if got, want := codes(refused.FindAllStringSubmatch(said, -1)),
+		codes(refusal.FindAllStringSubmatch(e.text, -1)); got != want {
 		t.Errorf("refusals %q, want %q:\n%s", got, want, said)
 	}
 }
@@ -272,7 +276,8 @@ func (d *desk) goRun(t *testing.T, e example) {
 	}
 	dir := d.folder(t, e.page)
 	d.write(dir, "main.go", source.String()+")\n"+body+"\n")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "program"), filepath.Join(dir, "main.go"))
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "program"),
+		filepath.Join(dir, "main.go"))
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, output, source.String()+")\n"+body)
 	}
@@ -296,7 +301,8 @@ func (d *desk) client(t *testing.T, e example, program, folder string) {
 		t.Skipf("%v: run scripts/install-clients.sh", err)
 	}
 	d.write(d.folder(t, e.page), "program", e.text)
-	said := d.script(t, e, fmt.Sprintf("export PGHOST=%s PGPORT=%s PGDATABASE=railhead PGUSER=railhead_ingest_login NODE_PATH=%[3]s/node_modules PYTHONPATH=%[3]s/python\n%s program",
+	said := d.script(t, e, fmt.Sprintf("export PGHOST=%s PGPORT=%s PGDATABASE=railhead PGUSER=railhead_ingest_login "+
+		"NODE_PATH=%[3]s/node_modules PYTHONPATH=%[3]s/python\n%s program",
 		d.server("host"), d.server("port"), clients, program), 0)
 	if !strings.Contains(said, "DISPATCHED ACCEPTED RS") {
 		t.Errorf("it printed %s", said)
@@ -376,7 +382,8 @@ var (
 	aDay          = regexp.MustCompile(`(--evidence-date )20\d\d-\d\d-\d\d\b`)
 	aReference    = "RS000000000042"
 	aURL          = regexp.MustCompile(`postgres://(\w+)@db\.example/payments`)
-	waitingAnswer = `SELECT EXISTS (SELECT FROM railhead.payment_dead_letters WHERE instruction_id = $1 AND error_code = 'ASKED' AND status = 'pending')`
+	waitingAnswer = `SELECT EXISTS (SELECT FROM railhead.payment_dead_letters WHERE instruction_id = $1
+		AND error_code = 'ASKED' AND status = 'pending')`
 )
 
 // typed runs a block as it stands, what only stands for something put in.
@@ -436,7 +443,8 @@ func (d *desk) fill(t *testing.T, command string, r rule) string {
 			d.await("the rail's answer about "+id, waitingAnswer, id)
 		}
 		if strings.Contains(command, aReference) {
-			key := strings.TrimSpace(d.installation.run("railhead payment show " + id + " -o json | sed -n 's/^  \"rail_key\": \"\\(.*\\)\",$/\\1/p'"))
+			key := strings.TrimSpace(d.installation.run("railhead payment show " + id +
+				" -o json | sed -n 's/^  \"rail_key\": \"\\(.*\\)\",$/\\1/p'"))
 			reference := regexp.MustCompile(`"id":"(RS\d+)"`).FindStringSubmatch(d.installation.run("curl -sS http://" + d.bank + "/payments/by-key/" + key))
 			if reference == nil {
 				t.Fatalf("the bank knows nothing of %s", id)

@@ -215,8 +215,9 @@ func TestWholeLife(t *testing.T) {
 		span tracetest.SpanStub
 		want map[attribute.Key]string
 	}{
-		{first, map[attribute.Key]string{tracing.AttemptNo: "1", tracing.RailType: shape.RailType(), tracing.Result: "REFUSED_TRANSIENT",
-			tracing.State: "RETRYABLE", tracing.SendNo: "1"}},
+		{first, map[attribute.Key]string{tracing.AttemptNo: "1", tracing.RailType: shape.RailType(),
+			tracing.Result: "REFUSED_TRANSIENT",
+			tracing.State:  "RETRYABLE", tracing.SendNo: "1"}},
 		{second, map[attribute.Key]string{tracing.AttemptNo: "3", tracing.RailType: shape.RailType(), tracing.Result: "ACCEPTED", tracing.State: "ACCEPTED"}},
 		{back, map[attribute.Key]string{tracing.RailType: shape.RailType(), tracing.Result: "EXECUTED"}},
 	} {

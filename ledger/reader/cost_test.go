@@ -30,7 +30,8 @@ const grow = `
 	INSERT INTO railhead.payment_outbox_attempts
 	  (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state,
 	   rail_reference, outcome_unknown, provisional)
-	SELECT railhead.uuidv7(), id, 'old-' || n, 'old', n, 'k', 'bank', a, CASE a WHEN 1 THEN 'RETRYABLE' ELSE 'DISPATCHED' END::railhead.outbox_attempt_state,
+	SELECT railhead.uuidv7(), id, 'old-' || n, 'old', n, 'k', 'bank', a, CASE a WHEN 1 THEN 'RETRYABLE'
+	ELSE 'DISPATCHED' END::railhead.outbox_attempt_state,
 	  'ref-' || n, false, false
 	FROM new, generate_series(1, 2) a`
 

@@ -241,7 +241,8 @@ func TestWrite(t *testing.T) {
 }
 
 func TestParseNamesEachFault(t *testing.T) {
-	_, err := Parse("table x\nabout us\nfamily tens\nsource a A\n01 T a Good\n01 T a Twice\n02 Q a Class\n03 T b Source\n04 T\n")
+	_, err := Parse("table x\nabout us\nfamily tens\nsource a A\n01 T a Good\n01 T a Twice\n02 Q a Class\n03 T b " +
+		"Source\n04 T\n")
 	if err == nil {
 		t.Fatal("accepted")
 	}

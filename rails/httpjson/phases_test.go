@@ -170,7 +170,8 @@ func TestCloseEndsBackgroundDials(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	rail.(io.Closer).Close()
-	goleak.VerifyNone(t, leaks, goleak.IgnoreAnyFunction("github.com/railhead-pay/railhead/rails/httpjson_test.rawBank.func1.1"))
+	const bank = "github.com/railhead-pay/railhead/rails/httpjson_test.rawBank.func1.1"
+	goleak.VerifyNone(t, leaks, goleak.IgnoreAnyFunction(bank))
 }
 
 // TestCheckRefusesWhatCanNotBeRendered tests that the refusal comes before a claim is used up.

@@ -65,7 +65,8 @@ func TestEveryFaultAtOnce(t *testing.T) {
 // refused before it is put in force, with every other fault; a process that sends goes
 // by the profile in force, and reads the same file.
 func TestProfileAgainstEndpoint(t *testing.T) {
-	const search = "code: errorCode}\n      inquiry:\n        method: POST\n        path: /transfers/search\n        body: {key: rail_key}"
+	const search = "code: errorCode}\n      inquiry:\n        method: POST\n        path: /transfers/search\n        " +
+		"body: {key: rail_key}"
 	for _, c := range []struct {
 		what, old, new string
 		at, want       string // the line that it is found at, and the fault
@@ -77,7 +78,8 @@ func TestProfileAgainstEndpoint(t *testing.T) {
 		{"by reference, and FINAL", "/payments/by-key/{rail_key}", "/payments/{reference}",
 			"inquiry:\n        method: GET", "rails.0.http.inquiry asks by reference but acceptance is FINAL"},
 		{"by reference", "body: {key: rail_key}", "body: {key: reference}", "", ""},
-		{"by a reference that is not read", "reference: transferId, " + search, strings.Replace(search, "rail_key", "reference", 1),
+		{"by a reference that is not read", "reference: transferId, " + search,
+			strings.Replace(search, "rail_key", "reference", 1),
 			"inquiry:\n        method: POST", "rails.1.http.inquiry asks by reference but http.send.response.reference"},
 	} {
 		text := strings.Replace(railconfig.Example(), c.old, c.new, 1)

@@ -168,13 +168,15 @@ func TestPageNames(t *testing.T) {
 	known := slices.Collect(maps.Keys(fields()))
 	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page(t), "")
 	used := 0
-	for _, found := range regexp.MustCompile("`([a-z][a-z0-9]*(?:(?:_|\\.|\\[\\]\\.|\\.\\*\\.)[a-z0-9]+)+)`").FindAllStringSubmatch(prose, -1) {
+	named := regexp.MustCompile("`([a-z][a-z0-9]*(?:(?:_|\\.|\\[\\]\\.|\\.\\*\\.)[a-z0-9]+)+)`")
+	for _, found := range named.FindAllStringSubmatch(prose, -1) {
 		name := found[1]
 		isField := slices.ContainsFunc(known, func(path string) bool {
 			return path == name || strings.HasSuffix(path, "."+name) || strings.HasPrefix(path, name+".")
 		})
 		// A section of the profile or of http, such as retry.
-		isField = isField || slices.ContainsFunc(known, func(path string) bool { return strings.Contains(path, "."+name+".") })
+		isField = isField || slices.ContainsFunc(known,
+			func(path string) bool { return strings.Contains(path, "."+name+".") })
 		if !isField && !slices.Contains(notFields, name) {
 			t.Errorf("docs/rails.md speaks of %s, which is no field", name)
 		}

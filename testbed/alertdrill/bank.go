@@ -26,7 +26,8 @@ func (w *world) startBank(ctx context.Context, r *rail) (*bank, error) {
 	addrFile := filepath.Join(w.dir, name+".addr")
 	args := []string{
 		"--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger", filepath.Join(w.dir, name+".jsonl"),
-		"--draw", string(railsim.DrawByArrival), fmt.Sprintf("--dedupe=%t", r.Dedupes), fmt.Sprintf("--store-refusals=%t", !r.Dedupes), "--max-hang", "1m",
+		"--draw", string(railsim.DrawByArrival), fmt.Sprintf("--dedupe=%t", r.Dedupes),
+		fmt.Sprintf("--store-refusals=%t", !r.Dedupes), "--max-hang", "1m",
 	}
 	if r.Calls {
 		secret := filepath.Join(w.dir, "secret")

@@ -45,12 +45,14 @@ func faults() []fault {
 func railFaults() []fault {
 	return []fault{
 		{
-			name: "RailheadOldestPendingTooOld", about: "rail card is paused, and a payment waits", wants: page("RailheadOldestPendingTooOld"),
+			name: "RailheadOldestPendingTooOld", about: "rail card is paused, and a payment waits",
+			wants:  page("RailheadOldestPendingTooOld"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return w.pausedWith(ctx, "card", 1, 0) },
 			heal:   func(ctx context.Context, w *world) error { return w.resume(ctx, "card") },
 		},
 		{
-			name: "RailheadRetryableSpike", about: "rail bank answers 429 to four payments", wants: page("RailheadRetryableSpike"),
+			name: "RailheadRetryableSpike", about: "rail bank answers 429 to four payments",
+			wants: page("RailheadRetryableSpike"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.spoiledWith(ctx, "bank", 4, railsim.Fault{Kind: railsim.StatusBefore, Status: 429})
 			},
@@ -64,39 +66,47 @@ func railFaults() []fault {
 			heal: healed("wire"),
 		},
 		{
-			name: "RailheadUnknownsGrowing", about: "rail swift executes and closes the connection, and its inquiries answer 503", wants: page("RailheadUnknownsGrowing"),
+			name: "RailheadUnknownsGrowing", about: "rail swift executes and closes the connection, and its inquiries answer " +
+				"503", wants: page("RailheadUnknownsGrowing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
-				return w.spoiledWith(ctx, "swift", 8, railsim.Fault{Kind: railsim.DropAfter}, railsim.Fault{Kind: railsim.InquiryStatus, Status: 503})
+				return w.spoiledWith(ctx, "swift", 8, railsim.Fault{Kind: railsim.DropAfter},
+					railsim.Fault{Kind: railsim.InquiryStatus, Status: 503})
 			},
 			heal: healed("swift"),
 		},
 		{
-			name: "RailheadRailPausedItself", about: "rail giro answers 401", wants: page("RailheadRailPausedItself"), short: true,
+			name: "RailheadRailPausedItself", about: "rail giro answers 401", wants: page("RailheadRailPausedItself"),
+			short: true,
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.spoiledWith(ctx, "giro", 3, railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
 			},
 			heal: healed("giro"), // the runbook's command resumes it
 		},
 		{
-			name: "RailheadBreakerOpen", about: "rail wire closes every connection unanswered while 10 payments a second come in", wants: page("RailheadBreakerOpen"),
+			name: "RailheadBreakerOpen", about: "rail wire closes every connection unanswered while 10 payments a second " +
+				"come in", wants: page("RailheadBreakerOpen"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
-				vars, err := w.spoiledWith(ctx, "wire", 20, railsim.Fault{Kind: railsim.DropBefore}, railsim.Fault{Kind: railsim.InquiryDrop})
+				vars, err := w.spoiledWith(ctx, "wire", 20, railsim.Fault{Kind: railsim.DropBefore},
+					railsim.Fault{Kind: railsim.InquiryDrop})
 				w.during(w.flow(ctx, "wire", 10))
 				return vars, err
 			},
 			heal: healed("wire"),
 		},
 		{
-			name: "RailheadDispatchSuccessBudgetBurn", about: "a third of 20 sends a second to rail swift are answered 500", wants: page("RailheadDispatchSuccessBudgetBurn"),
+			name: "RailheadDispatchSuccessBudgetBurn", about: "a third of 20 sends a second to rail swift are answered 500",
+			wants: page("RailheadDispatchSuccessBudgetBurn"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
-				vars, err := w.spoiledWith(ctx, "swift", 1, railsim.Fault{Kind: railsim.StatusBefore, Status: 500, Probability: 0.33})
+				vars, err := w.spoiledWith(ctx, "swift", 1,
+					railsim.Fault{Kind: railsim.StatusBefore, Status: 500, Probability: 0.33})
 				w.during(w.flow(ctx, "swift", 20))
 				return vars, err
 			},
 			heal: healed("swift"),
 		},
 		{
-			name: "RailheadDispatchLatencyBudgetBurn", about: "rail swift answers after 6 s", wants: page("RailheadDispatchLatencyBudgetBurn"),
+			name: "RailheadDispatchLatencyBudgetBurn", about: "rail swift answers after 6 s",
+			wants: page("RailheadDispatchLatencyBudgetBurn"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				vars, err := w.spoiledWith(ctx, "swift", 1, railsim.Fault{Kind: railsim.DelayAfter, DelayMS: 6000})
 				w.during(w.flow(ctx, "swift", 5))
@@ -111,7 +121,8 @@ func railFaults() []fault {
 func moneyFaults() []fault {
 	return []fault{
 		{
-			name: "RailheadDeadLettersGrowing", about: "rail card refuses two payments for good", wants: ticket("RailheadDeadLettersGrowing"),
+			name: "RailheadDeadLettersGrowing", about: "rail card refuses two payments for good",
+			wants: ticket("RailheadDeadLettersGrowing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.spoiledWith(ctx, "card", 2, railsim.Fault{Kind: railsim.Refuse, Code: "AC04"})
 			},
@@ -120,7 +131,8 @@ func moneyFaults() []fault {
 			},
 		},
 		{
-			name: "RailheadPaymentParked", about: "rail card, which can't be asked, executes two payments and closes the connection", wants: page("RailheadPaymentParked"), short: true,
+			name: "RailheadPaymentParked", about: "rail card, which can't be asked, executes two payments and closes the " +
+				"connection", wants: page("RailheadPaymentParked"), short: true,
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.spoiledWith(ctx, "card", 2, railsim.Fault{Kind: railsim.DropAfter})
 			},
@@ -129,14 +141,16 @@ func moneyFaults() []fault {
 			},
 		},
 		{
-			name: "RailheadConflictOpened", about: "rail giro calls back that it executed a payment, and then that it refused it", wants: page("RailheadConflictOpened"),
+			name: "RailheadConflictOpened", about: "rail giro calls back that it executed a payment, and then that it " +
+				"refused it", wants: page("RailheadConflictOpened"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.spoiledWith(ctx, "giro", 1, railsim.Fault{Kind: railsim.CallbackConflict})
 			},
 			heal: func(ctx context.Context, w *world) error { return w.letters(ctx, "CONFLICT", resolve, healed("giro")) },
 		},
 		{
-			name: "RailheadPaymentNearExpiry", about: "rail wire is paused, and a payment waits that ends in 10 minutes", wants: page("RailheadPaymentNearExpiry"),
+			name: "RailheadPaymentNearExpiry", about: "rail wire is paused, and a payment waits that ends in 10 minutes",
+			wants: page("RailheadPaymentNearExpiry"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.pausedWith(ctx, "wire", 1, 10*time.Minute)
 			},

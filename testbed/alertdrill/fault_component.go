@@ -16,7 +16,8 @@ import (
 func componentFaults() []fault {
 	return []fault{
 		{
-			name: "RailheadNotifierLost", about: "the relayer is started with a RAILHEAD_LISTEN_URL that leads to another database", wants: ticket("RailheadNotifierLost"),
+			name: "RailheadNotifierLost", about: "the relayer is started with a RAILHEAD_LISTEN_URL that leads to another " +
+				"database", wants: ticket("RailheadNotifierLost"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return nil, errors.Join(w.stop("relayer"),
 					w.start(ctx, "relayer", "RAILHEAD_LISTEN_URL="+w.server.URL(pgserver.Superuser, "railhead_relayer_login")))
@@ -26,7 +27,8 @@ func componentFaults() []fault {
 			},
 		},
 		{
-			name: "RailheadReaperNotRunning", about: "the only reaper is stopped", wants: page("RailheadReaperNotRunning"), short: true,
+			name: "RailheadReaperNotRunning", about: "the only reaper is stopped", wants: page("RailheadReaperNotRunning"),
+			short:  true,
 			inject: func(_ context.Context, w *world) ([]string, error) { return nil, w.stop("reaper") },
 			heal:   func(ctx context.Context, w *world) error { return w.start(ctx, "reaper") },
 		},
@@ -36,7 +38,8 @@ func componentFaults() []fault {
 			heal:   func(ctx context.Context, w *world) error { return w.start(ctx, "callbacks") },
 		},
 		{
-			name: "RailheadAPIFailing", about: "the login of the HTTP API may not log in any more, while callers ask", wants: page("RailheadAPIFailing"),
+			name: "RailheadAPIFailing", about: "the login of the HTTP API may not log in any more, while callers ask",
+			wants:  page("RailheadAPIFailing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.apiWithoutDatabase(ctx) },
 			heal: func(ctx context.Context, w *world) error {
 				_, err := w.admin.Exec(ctx, `ALTER ROLE railhead_api_login LOGIN`)
@@ -44,7 +47,8 @@ func componentFaults() []fault {
 			},
 		},
 		{
-			name: "RailheadTokenNotInForce", about: "a caller goes on with a token that was revoked", wants: ticket("RailheadTokenNotInForce"),
+			name: "RailheadTokenNotInForce", about: "a caller goes on with a token that was revoked",
+			wants:  ticket("RailheadTokenNotInForce"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.revokedToken(ctx) },
 			heal:   func(context.Context, *world) error { return nil },
 		},
@@ -54,7 +58,8 @@ func componentFaults() []fault {
 			heal:   func(_ context.Context, w *world) error { w.endpointTakes.Store(true); return nil },
 		},
 		{
-			name: "RailheadStuckDispatching", about: "the reaper is stopped, and the relayer is killed while rail swift hangs", wants: page("RailheadStuckDispatching"),
+			name: "RailheadStuckDispatching", about: "the reaper is stopped, and the relayer is killed while rail swift hangs",
+			wants: page("RailheadStuckDispatching"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				if err := w.stop("reaper"); err != nil {
 					return nil, err
@@ -66,7 +71,8 @@ func componentFaults() []fault {
 				err = await.Until(ctx, 20*time.Second, "the claim", func() (bool, error) {
 					var n int
 					err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_attempts a
-					  WHERE a.rail_type = 'swift' AND a.state = 'DISPATCHING' AND a.claimed_at > now() - interval '10 seconds'`).Scan(&n)
+					  WHERE a.rail_type = 'swift' AND a.state = 'DISPATCHING'
+					  AND a.claimed_at > now() - interval '10 seconds'`).Scan(&n)
 					return n >= 3, err
 				})
 				return vars, errors.Join(err, w.kill("relayer"))
@@ -76,11 +82,13 @@ func componentFaults() []fault {
 			},
 		},
 		{
-			name: "RailheadStatsStale", about: "the login that reads the statistics may not log in any more", wants: page("RailheadStatsStale"),
+			name: "RailheadStatsStale", about: "the login that reads the statistics may not log in any more",
+			wants: page("RailheadStatsStale"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				_, err := w.admin.Exec(ctx, `ALTER ROLE railhead_auditor_login NOLOGIN`)
 				if err == nil {
-					_, err = w.admin.Exec(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.usename = 'railhead_auditor_login'`)
+					_, err = w.admin.Exec(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+						WHERE a.usename = 'railhead_auditor_login'`)
 				}
 				return nil, err
 			},
@@ -90,7 +98,8 @@ func componentFaults() []fault {
 			},
 		},
 		{
-			name: "RailheadClockSkew", about: "a second cell, whose database server runs 5 s ahead under libfaketime", wants: ticket("RailheadClockSkew"),
+			name: "RailheadClockSkew", about: "a second cell, whose database server runs 5 s ahead under libfaketime",
+			wants:  ticket("RailheadClockSkew"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.startAhead(ctx) },
 			heal:   func(_ context.Context, w *world) error { return w.setAhead(0) },
 		},

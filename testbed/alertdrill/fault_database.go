@@ -15,19 +15,22 @@ func databaseFaults() []fault {
 			heal:   func(context.Context, *world) error { return nil }, // the runbook's command ends the session
 		},
 		{
-			name: "RailheadEventsHeld", about: "a session leaves a transaction open that has written", wants: ticket("RailheadEventsHeld"),
+			name: "RailheadEventsHeld", about: "a session leaves a transaction open that has written",
+			wants:  ticket("RailheadEventsHeld"),
 			inject: holdEvents,
 			heal:   func(context.Context, *world) error { return nil }, // the runbook's command ends the session
 		},
 		{
-			name: "RailheadPartitionsRunningOut", about: "the reaper is stopped, and the empty partitions of the months to come are dropped", wants: ticket("RailheadPartitionsRunningOut"),
+			name: "RailheadPartitionsRunningOut", about: "the reaper is stopped, and the empty partitions of the months to " +
+				"come are dropped", wants: ticket("RailheadPartitionsRunningOut"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return nil, errors.Join(w.stop("reaper"), w.dropMonthsAhead(ctx))
 			},
 			heal: func(ctx context.Context, w *world) error { return w.start(ctx, "reaper") },
 		},
 		{
-			name: "RailheadDatabaseNearFull", about: fmt.Sprintf("the limit is %d MiB, and a table fills it up", sizeLimit>>20), wants: page("RailheadDatabaseNearFull"),
+			name: "RailheadDatabaseNearFull", about: fmt.Sprintf("the limit is %d MiB, and a table fills it up",
+				sizeLimit>>20), wants: page("RailheadDatabaseNearFull"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				_, err := w.admin.Exec(ctx, `CREATE UNLOGGED TABLE public.filler AS
 				  SELECT repeat(md5(g::text), 28) AS filler FROM generate_series(1, 240000) g`)
@@ -40,7 +43,8 @@ func databaseFaults() []fault {
 		},
 		{
 			// The last one: for a day after it no send counts as a first one.
-			name: "RailheadSuspensionOpen", about: "a suspension is opened, as by a component that misses rows", wants: page("RailheadSuspensionOpen"),
+			name: "RailheadSuspensionOpen", about: "a suspension is opened, as by a component that misses rows",
+			wants: page("RailheadSuspensionOpen"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				_, err := w.admin.Exec(ctx, `SELECT `+cell+`.suspend_outbox('alerts', 'ROWS_MISSING', 'a run of the alerts', clock_timestamp())`)
 				return nil, err

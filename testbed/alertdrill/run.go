@@ -182,7 +182,8 @@ func settle(ctx context.Context, watch *watcher, within time.Duration) error {
 
 // runFault breaks one thing, sees its alerts fire, looks as the runbook says,
 // heals, and sees everything resolve.
-func (o Options) runFault(ctx context.Context, w *world, watch *watcher, f fault, pairs map[string]string, sum *tally) error {
+func (o Options) runFault(ctx context.Context, w *world, watch *watcher, f fault, pairs map[string]string,
+	sum *tally) error {
 	fail := func(format string, args ...any) {
 		sum.faults = append(sum.faults, f.name+": "+fmt.Sprintf(format, args...))
 	}
@@ -214,7 +215,8 @@ func (o Options) runFault(ctx context.Context, w *world, watch *watcher, f fault
 	o.runbooks(ctx, w, f, vars, "How to know it is over", fail)
 
 	also := sum.addStrays(f, watch.firedSince(begun), pairs)
-	o.say("%-34s %s; fired after %4.1f s, resolved after %4.1f s%s", f.name, f.about, firedAfter.Seconds(), resolvedAfter.Seconds(), also)
+	o.say("%-34s %s; fired after %4.1f s, resolved after %4.1f s%s", f.name, f.about, firedAfter.Seconds(),
+		resolvedAfter.Seconds(), also)
 	return nil
 }
 
@@ -254,7 +256,8 @@ func (t *tally) addStrays(f fault, fired, pairs map[string]string) string {
 
 // runbooks runs the commands of a section of the fault's runbooks, as written:
 // each must end well and print something.
-func (o Options) runbooks(ctx context.Context, w *world, f fault, vars []string, section string, fail func(string, ...any)) {
+func (o Options) runbooks(ctx context.Context, w *world, f fault, vars []string, section string,
+	fail func(string, ...any)) {
 	for _, key := range f.wants {
 		alert, _, _ := strings.Cut(key, "/")
 		text, err := fs.ReadFile(alerts.Files, "runbooks/"+alert+".md")

@@ -115,7 +115,8 @@ func (w *world) apiWithoutDatabase(ctx context.Context) error {
 	if _, err := w.admin.Exec(ctx, `ALTER ROLE railhead_api_login NOLOGIN`); err != nil {
 		return err
 	}
-	if _, err := w.admin.Exec(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.usename = 'railhead_api_login'`); err != nil {
+	if _, err := w.admin.Exec(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+		WHERE a.usename = 'railhead_api_login'`); err != nil {
 		return err
 	}
 	w.asked(ctx, url, "")
@@ -131,12 +132,14 @@ func (w *world) refusingEndpoint(ctx context.Context) ([]string, error) {
 	}))
 	w.closing = append(w.closing, endpoint.Close)
 	file := filepath.Join(w.dir, "events.yaml")
-	text := fmt.Sprintf("endpoints:\n  - {id: shop, url: %q, secrets: [\"env:WEBHOOK_SECRET\"], all_participants: true, from: BEGINNING, allow_private: true}\n", endpoint.URL)
+	text := fmt.Sprintf("endpoints:\n  - {id: shop, url: %q, secrets: [\"env:WEBHOOK_SECRET\"], all_participants: "+
+		"true, from: BEGINNING, allow_private: true}\n", endpoint.URL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("secret", 5)))
-	err := w.start(ctx, "events", "RAILHEAD_EVENTS_URL="+w.url("events"), "RAILHEAD_EVENTS_FILE="+file, "WEBHOOK_SECRET="+secret)
+	err := w.start(ctx, "events", "RAILHEAD_EVENTS_URL="+w.url("events"), "RAILHEAD_EVENTS_FILE="+file,
+		"WEBHOOK_SECRET="+secret)
 	return []string{"ENDPOINT=shop"}, err
 }
 

@@ -77,7 +77,8 @@ func railsOfRun() []*rail {
 		// takes for now and calls back
 		{Name: "giro", Dedupes: true, Calls: true, Answer: 2 * time.Second, BreakerFrom: never},
 		// may be slow
-		{Name: "swift", Dedupes: true, Asked: true, Answer: 8 * time.Second, NotFoundAge: 12 * time.Second, BreakerFrom: never},
+		{Name: "swift", Dedupes: true, Asked: true, Answer: 8 * time.Second, NotFoundAge: 12 * time.Second,
+			BreakerFrom: never},
 	}
 }
 
@@ -101,7 +102,8 @@ func newWorld(ctx context.Context, root, binaries string, programs promrun.Progr
 	if w.dir, err = os.MkdirTemp("/tmp", "alerts-"); err != nil {
 		return nil, err
 	}
-	if w.server, err = pgserver.Start(ctx, pgserver.Options{Settings: map[string]string{"max_connections": "100"}}); err != nil {
+	settings := map[string]string{"max_connections": "100"}
+	if w.server, err = pgserver.Start(ctx, pgserver.Options{Settings: settings}); err != nil {
 		return nil, err
 	}
 	admin, err := install.On(ctx, w.server, cell, timeBudget)
@@ -147,7 +149,8 @@ func (w *world) startRails(ctx context.Context) error {
 		if err := profileTemplate.Execute(&profile, each); err != nil {
 			return err
 		}
-		rail := railsfile.Rail{Name: each.Name, URL: bank.URL, Profile: profile.String(), Reference: railsfile.Instruction, Refused: "REFUSED"}
+		rail := railsfile.Rail{Name: each.Name, URL: bank.URL, Profile: profile.String(), Reference: railsfile.Instruction,
+			Refused: "REFUSED"}
 		if each.Asked {
 			rail.Inquiry = railsfile.ByKey
 		}
@@ -171,7 +174,8 @@ func (w *world) startRails(ctx context.Context) error {
 
 // timeBudget is that of the cell.
 var timeBudget = outbox.TimeBudget{
-	ClaimTimeout: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 8 * time.Second,
+	ClaimTimeout: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second,
+	HeartbeatStale: 8 * time.Second,
 }
 
 // start starts a component and has it scraped under its kind; more are variables.
@@ -185,7 +189,8 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 	env := append([]string{
 		"RAILHEAD_CELL=" + cell, "RAILHEAD_RAILS_FILE=" + w.railsFile(), "RAILHEAD_HTTP_ADDR_FILE=" + addrFile,
 		"RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state-"+name), "BANK_SECRET=" + bankSecret,
-		"RAILHEAD_RELAYER_URL=" + w.url("relayer"), "RAILHEAD_REAPER_URL=" + w.url("reaper"), "RAILHEAD_CALLBACKS_URL=" + w.url("callback"),
+		"RAILHEAD_RELAYER_URL=" + w.url("relayer"), "RAILHEAD_REAPER_URL=" + w.url("reaper"),
+		"RAILHEAD_CALLBACKS_URL=" + w.url("callback"),
 		// The gauges have a login of their own, so that a fault can take it away from them alone.
 		"RAILHEAD_METRICS_URL=" + w.url("auditor"), "RAILHEAD_METRICS_EVERY=200ms",
 		"RAILHEAD_DATABASE_SIZE_LIMIT=" + fmt.Sprint(sizeLimit), "RAILHEAD_CALLBACKS_ADDR=" + w.calls,

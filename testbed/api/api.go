@@ -1,6 +1,7 @@
-// Package api has callers over HTTP, whose answers are lost and who repeat their keys, while the API, the database and the
-// relayer are killed and connections are cut. Each caller has a token of one participant, and an intruder tries the ids
-// of all others. What is counted is what the callers were told, the database, and the bank's own ledger.
+// Package api has callers over HTTP, whose answers are lost and who repeat their keys, while the
+// API, the database and the relayer are killed and connections are cut. Each caller has a token of
+// one participant, and an intruder tries the ids of all others. What is counted is what the callers
+// were told, the database, and the bank's own ledger.
 package api
 
 import (
@@ -59,10 +60,12 @@ func Run(ctx context.Context, o Options) (_ Count, err error) {
 
 // Faults says what was broken.
 func (made Count) Faults() string {
-	return fmt.Sprintf("kills: api=%d database=%d relayer=%d, cuts=%d, answers lost=%d", made.killedAPI, made.killedDatabase, made.killedRelayer, made.cuts, made.lostAnswers)
+	return fmt.Sprintf("kills: api=%d database=%d relayer=%d, cuts=%d, answers lost=%d", made.killedAPI,
+		made.killedDatabase, made.killedRelayer, made.cuts, made.lostAnswers)
 }
 
 // String is what a run is judged by.
 func (made Count) String() string {
-	return fmt.Sprintf("accepted=%d lost=%d doubled=%d foreign_reads=%d commit_unknown=%d", made.accepted, made.lost, made.doubled, made.foreignReads, made.commitUnknown)
+	return fmt.Sprintf("accepted=%d lost=%d doubled=%d foreign_reads=%d commit_unknown=%d", made.accepted, made.lost,
+		made.doubled, made.foreignReads, made.commitUnknown)
 }

@@ -52,7 +52,8 @@ func newCallers(ctx context.Context, w *world) (*callers, error) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	make1 := func(participant string, n int) (*caller, error) {
 		token, _, err := operator.CreateToken(ctx, conn, migrations.DefaultCell, operator.NewToken{
-			Name: participant, Participants: []string{participant}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
+			Name: participant, Participants: []string{participant},
+			Verbs:     []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
 			ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "a run of make api",
 		})
 		if err != nil {
@@ -62,8 +63,9 @@ func newCallers(ctx context.Context, w *world) (*callers, error) {
 			callers: c, under: &http.Transport{MaxIdleConnsPerHost: 4}, draws: rand.New(rand.NewPCG(w.Seed, uint64(n)+10)),
 		}}
 		one.client, err = httpclient.NewHTTP(httpclient.Config{
-			BaseURL: "http://api.invalid", Token: func(context.Context) (string, error) { return token, nil }, ParticipantID: participant,
-			Transport: one.transport, Attempts: 1, Timeout: 8 * time.Second,
+			BaseURL: "http://api.invalid", Token: func(context.Context) (string, error) { return token, nil },
+			ParticipantID: participant,
+			Transport:     one.transport, Attempts: 1, Timeout: 8 * time.Second,
 		})
 		return one, err
 	}
@@ -99,7 +101,8 @@ func (l *losing) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errLost
 	}
 	sent := request.Clone(request.Context())
-	sent.URL = &url.URL{Scheme: "http", Host: l.callers.world.wires[to].addr(), Path: request.URL.Path, RawQuery: request.URL.RawQuery}
+	sent.URL = &url.URL{Scheme: "http", Host: l.callers.world.wires[to].addr(), Path: request.URL.Path,
+		RawQuery: request.URL.RawQuery}
 	response, err := l.under.RoundTrip(sent)
 	if err == nil && drawn < share {
 		l.callers.lost.Add(1)
@@ -162,7 +165,8 @@ func (c *callers) accepted(ctx context.Context, one *caller, in payment.Instruct
 			defer c.mu.Unlock()
 			name := one.participant + "/" + in.InstructionID
 			if before, known := c.told[name]; known && (before.OutboxID != receipt.OutboxID || !receipt.Replayed) {
-				c.broken = append(c.broken, fmt.Sprintf("%s was accepted as %s and then as %s", name, before.OutboxID, receipt.OutboxID))
+				c.broken = append(c.broken, fmt.Sprintf("%s was accepted as %s and then as %s", name, before.OutboxID,
+					receipt.OutboxID))
 			}
 			c.told[name] = receipt
 			return nil

@@ -29,7 +29,8 @@ func readerOf(text string) io.Reader { return strings.NewReader(text) }
 // judge waits until nothing is under way, stops all, and counts.
 func judge(ctx context.Context, w *world, c *callers) (Count, error) {
 	made := w.made
-	made.commitUnknown, made.lostAnswers, made.foreignReads = int(c.unknown.Load()), int(c.lost.Load()), int(c.foreign.Load())
+	made.commitUnknown, made.lostAnswers, made.foreignReads = int(c.unknown.Load()), int(c.lost.Load()),
+		int(c.foreign.Load())
 	conn, err := pgx.Connect(ctx, w.admin)
 	if err != nil {
 		return made, err
@@ -37,7 +38,8 @@ func judge(ctx context.Context, w *world, c *callers) (Count, error) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	open := -1
 	err = await.Until(ctx, w.Bound, "all payments to be at their end", func() (bool, error) {
-		err := conn.QueryRow(ctx, `SELECT count(*) FROM railhead.supervisor_outbox_status WHERE state IS DISTINCT FROM 'DISPATCHED'`).Scan(&open)
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM railhead.supervisor_outbox_status WHERE state IS DISTINCT
+			FROM 'DISPATCHED'`).Scan(&open)
 		return err == nil && open == 0, nil
 	})
 	if err != nil {
@@ -54,7 +56,8 @@ func judge(ctx context.Context, w *world, c *callers) (Count, error) {
 
 func (made *Count) compare(ctx context.Context, conn *pgx.Conn, w *world, c *callers) error {
 	there := make(map[string][]payment.ID)
-	rows, err := conn.Query(ctx, `SELECT participant_id || '/' || instruction_id, outbox_id FROM railhead.payment_outbox_keys`)
+	rows, err := conn.Query(ctx, `SELECT participant_id || '/' || instruction_id, outbox_id
+		FROM railhead.payment_outbox_keys`)
 	if err != nil {
 		return err
 	}
@@ -104,7 +107,8 @@ func (made *Count) compare(ctx context.Context, conn *pgx.Conn, w *world, c *cal
 		return fmt.Errorf("%w: %d of %d were accepted", ErrCount, made.accepted, wanted)
 	case made.lost+made.doubled+made.foreignReads > 0:
 		return ErrCount
-	case made.killedAPI == 0 || made.killedDatabase == 0 || made.killedRelayer == 0 || made.cuts == 0 || made.lostAnswers == 0:
+	case made.killedAPI == 0 || made.killedDatabase == 0 || made.killedRelayer == 0 || made.cuts == 0 ||
+		made.lostAnswers == 0:
 		return fmt.Errorf("%w: some fault never came: more payments, or another seed", ErrCount)
 	default:
 		return nil

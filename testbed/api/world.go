@@ -53,13 +53,15 @@ func newWorld(ctx context.Context, o Options, log *slog.Logger) (*world, error) 
 
 func (w *world) startDatabase(ctx context.Context) (err error) {
 	w.server, err = pgserver.Start(ctx, pgserver.Options{
-		LogFile: filepath.Join(w.Evidence, "postgres.log"), Settings: map[string]string{"max_connections": "100", "shared_buffers": "128MB"}, Log: w.log,
+		LogFile:  filepath.Join(w.Evidence, "postgres.log"),
+		Settings: map[string]string{"max_connections": "100", "shared_buffers": "128MB"}, Log: w.log,
 	})
 	if err != nil {
 		return fmt.Errorf("starting a private PostgreSQL: %w", err)
 	}
 	w.admin, err = install.On(ctx, w.server, migrations.DefaultCell, outbox.TimeBudget{
-		ClaimTimeout: 15 * time.Second, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 2 * time.Second, HeartbeatStale: 2 * time.Second,
+		ClaimTimeout: 15 * time.Second, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 2 * time.Second,
+		HeartbeatStale: 2 * time.Second,
 	})
 	return err
 }
@@ -68,7 +70,8 @@ func (w *world) url(login string) string { return w.server.URL(install.Database,
 
 func (w *world) startBank(ctx context.Context) error {
 	addrFile := filepath.Join(w.Evidence, "bank.addr")
-	w.bank = w.program("bank", "railsim", nil, "--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger", w.ledger(), "--draw", "arrival")
+	w.bank = w.program("bank", "railsim", nil, "--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger",
+		w.ledger(), "--draw", "arrival")
 	if err := w.bank.start(); err != nil {
 		return err
 	}
@@ -84,7 +87,8 @@ func (w *world) startBank(ctx context.Context) error {
 	if err := os.WriteFile(rails, text, 0o600); err != nil {
 		return err
 	}
-	apply := exec.CommandContext(ctx, filepath.Join(w.Binaries, "railhead"), "rail", "apply", rails, "--reason", "a run of make api")
+	apply := exec.CommandContext(ctx, filepath.Join(w.Binaries, "railhead"), "rail", "apply", rails, "--reason",
+		"a run of make api")
 	apply.Env = append(child.Clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url(install.Operator))
 	if output, err := apply.CombinedOutput(); err != nil {
 		return fmt.Errorf("railhead rail apply: %w\n%s", err, output)
@@ -102,13 +106,16 @@ func (w *world) program(name, binary string, env []string, args ...string) *serv
 func (w *world) startServices(ctx context.Context) error {
 	for _, each := range []struct{ name, kind, variable, login string }{
 		{"api-1", "api", "RAILHEAD_API_URL", install.API}, {"api-2", "api", "RAILHEAD_API_URL", install.API},
-		{"relayer", "relayer", "RAILHEAD_RELAYER_URL", install.Relayer}, {"reaper", "reaper", "RAILHEAD_REAPER_URL", install.Reaper},
+		{"relayer", "relayer", "RAILHEAD_RELAYER_URL", install.Relayer},
+		{"reaper", "reaper", "RAILHEAD_REAPER_URL", install.Reaper},
 	} {
 		health := filepath.Join(w.Evidence, each.name+".health")
 		env := []string{
-			each.variable + "=" + w.url(each.login), "RAILHEAD_RAILS_FILE=" + filepath.Join(w.Evidence, "rails.yaml"), "RAILHEAD_LOG_FORMAT=json",
+			each.variable + "=" + w.url(each.login), "RAILHEAD_RAILS_FILE=" + filepath.Join(w.Evidence, "rails.yaml"),
+			"RAILHEAD_LOG_FORMAT=json",
 			"RAILHEAD_HTTP_ADDR_FILE=" + health, "RAILHEAD_STATE_DIR=" + filepath.Join(w.Evidence, "state-"+each.name),
-			"RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_REAP_EVERY=500ms", "RAILHEAD_REAP_GRACE=1s", "RAILHEAD_POLL=200ms", "RAILHEAD_STORE_TIMEOUT=5s",
+			"RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_REAP_EVERY=500ms", "RAILHEAD_REAP_GRACE=1s", "RAILHEAD_POLL=200ms",
+			"RAILHEAD_STORE_TIMEOUT=5s",
 		}
 		if each.kind == "api" {
 			free, err := child.FreeAddr()

@@ -34,15 +34,18 @@ func TestDrill(t *testing.T) {
 		t.Fatalf("the bank has executed %d payments before the restore, want 4", n)
 	}
 	step("5")
-	if got := []string{w.state(name + "-sent-1"), w.state(name + "-sent-4"), w.state("keyed-waits"), w.state("keyed-forgotten")}; !slices.Equal(
+	if got := []string{w.state(name + "-sent-1"), w.state(name + "-sent-4"), w.state("keyed-waits"),
+		w.state("keyed-forgotten")}; !slices.Equal(
 		got, []string{"PENDING", "none", "PENDING", "none"}) {
 		t.Fatalf("after the restore the states are %q: the data did not go back to the moment of step 3", got)
 	}
 	step("6")
 	w.await("NEW_TIMELINE", `SELECT cause FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`)
 	w.await("DISPATCHED", stateSQL, "keyed-waits") // its lane goes on by itself
-	const heldSQL = `SELECT (beats > $1::bigint)::text FROM railhead.outbox_heartbeats WHERE kind = 'relayer' AND status = 'suspended'`
-	beats, err := strconv.Atoi(w.query(`SELECT max(beats)::text FROM railhead.outbox_heartbeats WHERE status = 'suspended' AND kind = 'relayer'`))
+	const heldSQL = `SELECT (beats > $1::bigint)::text FROM railhead.outbox_heartbeats WHERE kind = 'relayer'
+		AND status = 'suspended'`
+	beats, err := strconv.Atoi(w.query(`SELECT max(beats)::text FROM railhead.outbox_heartbeats WHERE status = 'suspended'
+		AND kind = 'relayer'`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func drill(t *testing.T) []block {
 			}
 		}
 		if !found || step == "" {
-			t.Fatalf("step %q: a block of the drill is a console block below a numbered heading, and begins with the terminal, one of %q:\n%s",
+			t.Fatalf("step %q: a block of the drill is a console block below a numbered heading, and begins with the "+
+				"terminal, one of %q:\n%s",
 				step, terminals, match[3])
 		}
 		all = append(all, block{step, whose, match[3]})

@@ -115,7 +115,8 @@ func major(t *testing.T) int {
 	if lacking == nil {
 		t.Fatal(pgserver.ErrNotFound)
 	}
-	t.Skipf("the drill was not run: it needs PostgreSQL's client programs, and these are missing: %q", slices.Compact(slices.Sorted(slices.Values(lacking))))
+	t.Skipf("the drill was not run: it needs PostgreSQL's client programs, and these are missing: %q",
+		slices.Compact(slices.Sorted(slices.Values(lacking))))
 	return 0
 }
 
@@ -139,7 +140,8 @@ func (w *world) openBanks() {
 	var all []railsfile.Rail
 	for rail, profile := range profiles {
 		bank, err := simrail.Serve(railsim.Config{
-			LedgerPath: w.ledger(rail), Behaviour: railsim.Behaviour{NoDedupe: rail == bare}, Mode: railsim.Sync, Draw: railsim.DrawByArrival,
+			LedgerPath: w.ledger(rail), Behaviour: railsim.Behaviour{NoDedupe: rail == bare}, Mode: railsim.Sync,
+			Draw: railsim.DrawByArrival,
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -194,7 +196,8 @@ func (w *world) openTerminals(bin string) {
 		operator = append(operator, "RAILHEAD_"+component+"_URL="+w.url("railhead_"+login+"_login"))
 	}
 	postgres := []string{
-		path, "PGDATA=" + data, "PGHOST=" + host, "PGPORT=5432", "PGDATABASE=" + install.Database, "PGUSER=" + pgserver.Superuser, "BACKUP=" + backup,
+		path, "PGDATA=" + data, "PGHOST=" + host, "PGPORT=5432", "PGDATABASE=" + install.Database,
+		"PGUSER=" + pgserver.Superuser, "BACKUP=" + backup,
 	}
 	w.terminals = map[string]*terminal{
 		// The server that the page has restored belongs to no process of ours.
@@ -288,7 +291,8 @@ func (w *world) query(sql string, args ...any) string {
 // state is what the cell says of an instruction; none: it does not know it.
 func (w *world) state(id string) string {
 	w.t.Helper()
-	return w.query(`SELECT coalesce(max(state), 'none') FROM railhead.supervisor_outbox_status WHERE instruction_id = $1`, id)
+	return w.query(`SELECT coalesce(max(state), 'none') FROM railhead.supervisor_outbox_status
+		WHERE instruction_id = $1`, id)
 }
 
 // await polls until a statement says what it has to.

@@ -47,7 +47,8 @@ func (w *World) admit(ctx context.Context) error {
 	}
 	defer conn.Release()
 	made := operator.NewToken{
-		Name: "callers", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "fault run",
+		Name: "callers", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour),
+		Reason: "fault run",
 	}
 	for n := range w.Options.Participants {
 		made.Participants = append(made.Participants, participantID(n))
@@ -82,7 +83,8 @@ func (w *World) StartAPI(ctx context.Context) error {
 // client calls the API with the token of the run, and makes each call once.
 func (c Caller) client() (*httpclient.HTTP, error) {
 	return httpclient.NewHTTP(httpclient.Config{
-		BaseURL: "http://" + c.API, Token: func(context.Context) (string, error) { return c.Token, nil }, Attempts: 1, Timeout: c.CallWithin,
+		BaseURL: "http://" + c.API, Token: func(context.Context) (string, error) { return c.Token, nil }, Attempts: 1,
+		Timeout: c.CallWithin,
 	})
 }
 
@@ -159,7 +161,8 @@ func crashUnderAPI(ctx context.Context, w *World) error {
 // under a key and over HTTP under the same one is known under two: the registry has a
 // digest of the second. One of them goes in, and the other door refuses.
 func bothDoors(ctx context.Context, w *World) error {
-	ingest, err := ingest.Open(ctx, ledger.Config{URL: w.url(loginIngest), Cell: cell, Name: "railhead-caller", MaxConns: fifty / 2})
+	ingest, err := ingest.Open(ctx, ledger.Config{URL: w.url(loginIngest), Cell: cell, Name: "railhead-caller",
+		MaxConns: fifty / 2})
 	if err != nil {
 		return err
 	}

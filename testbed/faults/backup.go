@@ -89,7 +89,8 @@ func (b *backup) raise(ctx context.Context, w *World) error {
 	}
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(data, "recovery.signal"), nil, 0o644),
-		configure(data, "archive_mode = off", "restore_command = 'cp "+b.wal+"/%f %p'", none, b.target, "recovery_target_action = promote"),
+		configure(data, "archive_mode = off", "restore_command = 'cp "+b.wal+"/%f %p'", none, b.target,
+			"recovery_target_action = promote"),
 	); err != nil {
 		return err
 	}

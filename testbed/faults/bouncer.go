@@ -40,7 +40,8 @@ func findBouncer() (program, libraries string, err error) {
 			return found, "", nil
 		}
 	}
-	return "", "", errors.New("PgBouncer is not here: scripts/install-fault-tools.sh unpacks it, or name it in " + envBouncer)
+	return "", "", errors.New("PgBouncer is not here: scripts/install-fault-tools.sh unpacks it, or name it in " +
+		envBouncer)
 }
 
 // bouncer is a PgBouncer in transaction mode before the lane's server. It
@@ -86,8 +87,10 @@ func (w *World) newBouncer(ctx context.Context) (*bouncer, error) {
 		fmt.Fprintf(&users, "%q %q\n", login, password)
 	}
 	server := w.tcp("")
-	settings := fmt.Sprintf("[databases]\n%s = host=%s port=%s dbname=%s\n[pgbouncer]\nlisten_addr =\nlisten_port = %d\nunix_socket_dir = %s\n"+
-		"auth_type = trust\nauth_file = %s/users\npool_mode = transaction\ndefault_pool_size = 3\nserver_login_retry = 1\nlogfile = %s/log\n",
+	settings := fmt.Sprintf("[databases]\n%s = host=%s port=%s dbname=%s\n[pgbouncer]\nlisten_addr =\nlisten_port = "+
+		"%d\nunix_socket_dir = %s\n"+
+		"auth_type = trust\nauth_file = %s/users\npool_mode = transaction\ndefault_pool_size = 3\nserver_login_retry = "+
+		"1\nlogfile = %s/log\n",
 		w.database, server.Hostname(), server.Port(), w.database, bouncerPort, b.dir, b.dir, b.dir)
 	for name, text := range map[string]string{"users": users.String(), "bouncer.ini": settings} {
 		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o644); err != nil {
@@ -108,13 +111,15 @@ func (w *World) tcp(login string) *url.URL {
 
 // url is how a login goes through the pooler.
 func (b *bouncer) url(database, login string) string {
-	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d&sslmode=disable&default_query_exec_mode=cache_describe", login, database, b.dir, bouncerPort)
+	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d&sslmode=disable&default_query_exec_mode=cache_describe", login,
+		database, b.dir, bouncerPort)
 }
 
 func (b *bouncer) start(ctx context.Context, database string) error {
 	var err error
 	if b.process, err = (child.Command{
-		Name: "PgBouncer", Binary: b.program, Args: []string{filepath.Join(b.dir, "bouncer.ini")}, Dir: "/", Log: os.DevNull, As: b.account,
+		Name: "PgBouncer", Binary: b.program, Args: []string{filepath.Join(b.dir, "bouncer.ini")}, Dir: "/",
+		Log: os.DevNull, As: b.account,
 		Env: append(child.Clean(os.Environ()), "LD_LIBRARY_PATH="+b.libraries),
 	}).Start(); err != nil {
 		return err
@@ -145,7 +150,8 @@ func (b *bouncer) kill() {
 // restart ends it under load and starts it again.
 func (b *bouncer) restart(ctx context.Context, database string) error {
 	b.kill()
-	if err := os.Remove(filepath.Join(b.dir, fmt.Sprintf(".s.PGSQL.%d", bouncerPort))); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(b.dir, fmt.Sprintf(".s.PGSQL.%d", bouncerPort))); err != nil &&
+		!errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return b.start(ctx, database)

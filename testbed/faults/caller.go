@@ -77,7 +77,8 @@ func (c Caller) Run(ctx context.Context) error {
 		done[e.InstructionID] = done[e.InstructionID] || e.Kind == Ack && !c.Repeat
 	}
 	for _, o := range orders {
-		done[o.InstructionID] = done[o.InstructionID] || c.Rails != "" && !slices.Contains(strings.Split(c.Rails, ","), o.Rail)
+		done[o.InstructionID] = done[o.InstructionID] || c.Rails != "" &&
+			!slices.Contains(strings.Split(c.Rails, ","), o.Rail)
 	}
 	journal, err := openJournal(c.Journal)
 	if err != nil {
@@ -93,7 +94,8 @@ func (c Caller) Run(ctx context.Context) error {
 			return over.Enqueue(ctx, o.instruction())
 		}), journal.Close())
 	}
-	ingest, err := ingest.Open(ctx, ledger.Config{URL: c.URL, Cell: c.Cell, Name: "railhead-caller", MaxConns: int32(c.Callers)})
+	ingest, err := ingest.Open(ctx, ledger.Config{URL: c.URL, Cell: c.Cell, Name: "railhead-caller",
+		MaxConns: int32(c.Callers)})
 	if err != nil {
 		return err
 	}
@@ -187,7 +189,8 @@ func (c Caller) enqueueTogether(ctx context.Context, ingest *ingest.Ingest, jour
 				entry.Kind, entry.Error = Refusal, results[n].Fault.Error()
 			default:
 				receipt := results[n].Receipt
-				entry.Kind, entry.OutboxID, entry.SequenceID, entry.Replayed = Ack, receipt.OutboxID.String(), receipt.SequenceID, receipt.Replayed
+				entry.Kind, entry.OutboxID, entry.SequenceID, entry.Replayed = Ack, receipt.OutboxID.String(), receipt.SequenceID,
+					receipt.Replayed
 			}
 			if err := journal.Write(entry); err != nil {
 				return err
@@ -201,7 +204,8 @@ func (c Caller) enqueueTogether(ctx context.Context, ingest *ingest.Ingest, jour
 	return nil
 }
 
-func (c Caller) callTogether(ctx context.Context, ingest *ingest.Ingest, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
+func (c Caller) callTogether(ctx context.Context, ingest *ingest.Ingest,
+	all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
 	defer cancel()
 	return ingest.EnqueueBatch(ctx, all)

@@ -19,7 +19,8 @@ import (
 // callerFaults are callers that repeat themselves.
 func callerFaults() []Fault {
 	return []Fault{{
-		Name: "one_key_fifty_callers", About: "fifty callers of one key at all isolation levels, at once and with snapshots from before it was dispatched",
+		Name: "one_key_fifty_callers", About: "fifty callers of one key at all isolation levels, at once and with " +
+			"snapshots from before it was dispatched",
 		Inject: fiftyCallers, Quiet: true,
 	}}
 }
@@ -90,7 +91,8 @@ func (w *World) repeat(ctx context.Context, ingest *ingest.Ingest, journal *Jour
 
 // first enqueues apart from the fifty and waits until it is dispatched.
 func (w *World) first(ctx context.Context, journal *Journal, one order) error {
-	conn, err := ingest.Open(ctx, ledger.Config{URL: w.Lane.Server.URL(w.database, loginIngest), Cell: cell, Name: "railhead-caller", MaxConns: 1})
+	conn, err := ingest.Open(ctx, ledger.Config{URL: w.Lane.Server.URL(w.database, loginIngest), Cell: cell,
+		Name: "railhead-caller", MaxConns: 1})
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,8 @@ func (w *World) first(ctx context.Context, journal *Journal, one order) error {
 	return await.Until(ctx, 15*time.Second, "the first one to be dispatched", func() (bool, error) {
 		var state string
 		err := w.admin.QueryRow(ctx, `SELECT `+cell+`.payment_outbox_state($1::uuid)`, receipt.OutboxID.String()).Scan(&state)
-		return !slices.Contains([]string{"PENDING", string(payment.Unknown), string(payment.Accepted), string(payment.Dispatching)}, state), err
+		return !slices.Contains([]string{"PENDING", string(payment.Unknown), string(payment.Accepted),
+			string(payment.Dispatching)}, state), err
 	})
 }
 
@@ -120,7 +123,8 @@ func acknowledged(journal *Journal, one order, receipt payment.Receipt, isolatio
 }
 
 // repeatOnce opens a transaction, takes its snapshot, and enqueues when told to.
-func repeatOnce(ctx context.Context, ingest *ingest.Ingest, journal *Journal, one order, level pgx.TxIsoLevel, looked chan<- error, call <-chan struct{}) error {
+func repeatOnce(ctx context.Context, ingest *ingest.Ingest, journal *Journal, one order, level pgx.TxIsoLevel,
+	looked chan<- error, call <-chan struct{}) error {
 	told := false
 	tell := func(err error) {
 		if !told {
@@ -136,7 +140,8 @@ func repeatOnce(ctx context.Context, ingest *ingest.Ingest, journal *Journal, on
 		if err != nil {
 			return err
 		}
-		if err := journal.Write(Entry{Kind: Attempt, InstructionID: one.InstructionID, Isolation: string(level)}); err != nil {
+		if err := journal.Write(Entry{Kind: Attempt, InstructionID: one.InstructionID,
+			Isolation: string(level)}); err != nil {
 			return err
 		}
 		receipt, err = ingest.EnqueueTx(ctx, tx, one.instruction())

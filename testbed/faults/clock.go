@@ -39,7 +39,8 @@ func findFaketime() (string, error) {
 			return filepath.Abs(found[0])
 		}
 	}
-	return "", errors.New("libfaketime is not here: scripts/install-fault-tools.sh unpacks it, or name it in RAILHEAD_FAKETIME")
+	return "", errors.New("libfaketime is not here: scripts/install-fault-tools.sh unpacks it, or name it in " +
+		"RAILHEAD_FAKETIME")
 }
 
 func jumpClock(ctx context.Context, w *World, by time.Duration) error {

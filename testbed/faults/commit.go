@@ -23,7 +23,8 @@ func commitFaults() []Fault {
 	}{
 		{"commit_of_claim_lost_after", faultpoint.Claiming, fromServer, "a claim commits, and the answer never comes"},
 		{"commit_of_claim_lost_before", faultpoint.Claiming, toServer, "a claim never arrives, and its commit with it"},
-		{"commit_of_record_lost_after", faultpoint.Recording, fromServer, "outcomes are committed, and the answer never comes"},
+		{"commit_of_record_lost_after", faultpoint.Recording, fromServer,
+			"outcomes are committed, and the answer never comes"},
 		{"commit_of_record_lost_before", faultpoint.Recording, toServer, "the commit of outcomes never arrives"},
 	} {
 		all = append(all, Fault{
@@ -125,7 +126,8 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 func (w *World) claimShows(ctx context.Context, worker string, after time.Time, arrives bool) (bool, error) {
 	err := await.Until(ctx, time.Second, "the claim to show", func() (bool, error) {
 		var claimed bool
-		err := w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1 AND claimed_at > $2)`,
+		err := w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1
+			AND claimed_at > $2)`,
 			worker, after).Scan(&claimed)
 		return claimed, err
 	})
@@ -141,7 +143,8 @@ func (w *World) commitsOpen(ctx context.Context, arrives bool) (bool, error) {
 	err := await.Until(ctx, 3*time.Second, "the transaction to show", func() (bool, error) {
 		var open int
 		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
-		  WHERE datname = current_database() AND application_name = 'railhead-relayer' AND state = 'idle in transaction'`).Scan(&open)
+		  WHERE datname = current_database() AND application_name = 'railhead-relayer'
+		  AND state = 'idle in transaction'`).Scan(&open)
 		return (open == 0) == arrives, err
 	})
 	if errors.Is(err, await.ErrNotInTime) {

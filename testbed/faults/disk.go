@@ -15,8 +15,9 @@ import (
 // system of its own, for which this process has to be root.
 func diskFaults() []Fault {
 	return []Fault{{
-		Name:   "disk_full",
-		About:  "the file system of data and WAL fills under load until the server can write no more, and is given room again",
+		Name: "disk_full",
+		About: "the file system of data and WAL fills under load until the server can write no more, and is given room " +
+			"again",
 		Adjust: func(o *Options) { o.Relayers, o.Reapers, o.Wave, o.Rounds = 0, 0, 60, 1 }, Quiet: true,
 		Inject: fillDisk,
 	}}

@@ -62,7 +62,8 @@ const eventsRest = 10 * time.Minute
 // Run makes the run on a lane of its own.
 func (e Events) Run(ctx context.Context, built Binaries, out io.Writer) (report EventsReport, err error) {
 	within := e.Lasting + e.Open + eventsRest
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within,
+		fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, within))
 	defer cancel()
 	lane, err := NewLane(ctx, built)
 	if err != nil {
@@ -109,11 +110,13 @@ func (l *listener) inject(ctx context.Context, w *World) error {
 // startDeliveries starts two processes that deliver to the sink.
 func (l *listener) startDeliveries(ctx context.Context, w *World) error {
 	file := filepath.Join(w.dir, "events.yaml")
-	text := fmt.Sprintf("endpoints:\n  - {id: sink, url: %q, secrets: [\"env:WEBHOOK_SECRET\"], all_participants: true, from: BEGINNING, allow_private: true, timeout: 5s}\n", l.sink.server.URL)
+	text := fmt.Sprintf("endpoints:\n  - {id: sink, url: %q, secrets: [\"env:WEBHOOK_SECRET\"], all_participants: "+
+		"true, from: BEGINNING, allow_private: true, timeout: 5s}\n", l.sink.server.URL)
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}
-	w.env = append(w.env, "RAILHEAD_EVENTS_FILE="+file, "WEBHOOK_SECRET="+base64.StdEncoding.EncodeToString([]byte(sinkSecret)))
+	w.env = append(w.env, "RAILHEAD_EVENTS_FILE="+file,
+		"WEBHOOK_SECRET="+base64.StdEncoding.EncodeToString([]byte(sinkSecret)))
 	for range 2 {
 		if err := l.startDeliverer(ctx, w); err != nil {
 			return err
@@ -141,7 +144,8 @@ func (l *listener) rage(ctx context.Context, w *World) error {
 		return err
 	}
 	all := []func(context.Context, *World) error{
-		blowKillRelayer, blowKillReaper, blowFreeze, blowBackend, blowBackend, blowBackend, blowBanks, l.killDeliverer, l.killDeliverer,
+		blowKillRelayer, blowKillReaper, blowFreeze, blowBackend, blowBackend, blowBackend, blowBanks, l.killDeliverer,
+		l.killDeliverer,
 	}
 	end := time.Now().Add(l.Lasting)
 	var open pgx.Tx
@@ -197,7 +201,8 @@ func (l *listener) rage(ctx context.Context, w *World) error {
 func (l *listener) isHeld(ctx context.Context, w *World, number string) error {
 	var after []string
 	err := w.admin.QueryRow(ctx, `
-		SELECT coalesce(array_agg('evt_' || replace(a.attempt_id::text, '-', '')), '{}') FROM `+cell+`.payment_outbox_attempts a
+		SELECT coalesce(array_agg('evt_' || replace(a.attempt_id::text, '-', '')), '{}')
+		FROM `+cell+`.payment_outbox_attempts a
 		WHERE a.xact > $1::text::xid8 AND a.state NOT IN ('DISPATCHING', 'INQUIRING')`, number).Scan(&after)
 	if err != nil {
 		return err
@@ -247,7 +252,8 @@ func (l *listener) failOver(ctx context.Context, w *World, s *standby) error {
 		return err
 	}
 	noted := len(l.sink.noted())
-	if err := await.Until(ctx, time.Minute, "events that will be forgotten", func() (bool, error) { return len(l.sink.noted()) > noted+10, nil }); err != nil {
+	if err := await.Until(ctx, time.Minute, "events that will be forgotten",
+		func() (bool, error) { return len(l.sink.noted()) > noted+10, nil }); err != nil {
 		return err
 	}
 	l.sink.close(true) // nothing is told after the copy

@@ -21,10 +21,11 @@ type outcomeRow struct {
 
 // rows are the events of the archive, by the names that callers know them by.
 func (l *listener) rows(ctx context.Context, w *World) (all map[string]outcomeRow, err error) {
-	err = pgx.BeginTxFunc(ctx, w.admin, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		all, err = l.rowsIn(ctx, w, tx)
-		return err
-	})
+	err = pgx.BeginTxFunc(ctx, w.admin, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			all, err = l.rowsIn(ctx, w, tx)
+			return err
+		})
 	return all, err
 }
 
@@ -139,7 +140,8 @@ func count(rows, before map[string]outcomeRow, journal []delivery) Told {
 				continue
 			}
 		}
-		if row.outboxID != d.Data.OutboxID || row.attemptNo != d.Data.AttemptNo || row.state != d.Data.State || row.event != d.Type {
+		if row.outboxID != d.Data.OutboxID || row.attemptNo != d.Data.AttemptNo || row.state != d.Data.State ||
+			row.event != d.Type {
 			told.Forged++
 			continue
 		}

@@ -18,9 +18,11 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	report, err := Events{Seed: 1, Lasting: 8 * time.Second, Open: 4 * time.Second, Lost: 0.3}.Run(t.Context(), built, &log)
+	report, err := Events{Seed: 1, Lasting: 8 * time.Second, Open: 4 * time.Second, Lost: 0.3}.Run(t.Context(), built,
+		&log)
 	if err != nil || !report.Good() {
-		t.Errorf("%v\n%s\n%s\n%s\n%q\n%s\nits folder: %s", err, log.String(), report.Told, report.Report, report.Verdict.Broken, report.Error, report.Folder)
+		t.Errorf("%v\n%s\n%s\n%s\n%q\n%s\nits folder: %s", err, log.String(), report.Told, report.Report,
+			report.Verdict.Broken, report.Error, report.Folder)
 	}
 	t.Log(report.Told)
 }
@@ -28,7 +30,8 @@ func TestEvents(t *testing.T) {
 // TestCountOfEvents: each kind of fault is counted as what it is.
 func TestCountOfEvents(t *testing.T) {
 	t.Parallel()
-	rows := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED", ""}, "a2": {"a", 2, "DISPATCHED", ""}, "b1": {"b", 1, "FAILED", ""}, "c1": {"c", 1, "FAILED", ""}}
+	rows := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED", ""}, "a2": {"a", 2, "DISPATCHED", ""},
+		"b1": {"b", 1, "FAILED", ""}, "c1": {"c", 1, "FAILED", ""}}
 	before := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED", ""}, "x2": {"a", 2, "FAILED", ""}}
 	told := func(id, outbox string, no int, state string) delivery {
 		d := delivery{ID: id}

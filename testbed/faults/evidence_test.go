@@ -14,7 +14,8 @@ func ran(digest string) Report { return Report{Fault: "x", Seed: 7, Digest: dige
 func unhit(digest string) Report { return Report{Fault: "x", Seed: 7, Digest: digest} }
 
 func doubled(digest string) Report {
-	return Report{Fault: "x", Seed: 7, Digest: digest, Hit: 1, Verdict: Verdict{Doubled: 1, Broken: []string{"executed twice"}}}
+	return Report{Fault: "x", Seed: 7, Digest: digest, Hit: 1,
+		Verdict: Verdict{Doubled: 1, Broken: []string{"executed twice"}}}
 }
 
 const now, earlier = "now", "earlier"
@@ -84,14 +85,16 @@ func TestSeriesGoesByTheEvidence(t *testing.T) {
 	third.Seed = 9
 	var out strings.Builder
 	series := Series{
-		Faults: []Fault{{Name: "x"}}, Seeds: []uint64{7, 8, 9}, Built: Binaries{Digest: now}, Reach: AnyBuild, Lanes: 1, Out: &out,
+		Faults: []Fault{{Name: "x"}}, Seeds: []uint64{7, 8, 9}, Built: Binaries{Digest: now}, Reach: AnyBuild, Lanes: 1,
+		Out:      &out,
 		Evidence: reopened(t, []Report{unhit(earlier), ran(now), second, third}, ""),
 	}
 	total, err := series.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := total.String(), "faults: run=3 seeds=3 injected=0 hit=5 lost=0 doubled=1 false=0"; got != want || total.Bad != 1 {
+	if got, want := total.String(), "faults: run=3 seeds=3 injected=0 hit=5 lost=0 doubled=1 false=0"; got != want ||
+		total.Bad != 1 {
 		t.Errorf("%s, %d bad, want %s", got, total.Bad, want)
 	}
 	if got, want := total.Origin(), "faults: builds=2 this_build=2 repeated=1"; got != want {

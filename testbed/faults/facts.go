@@ -107,9 +107,11 @@ const (
 	attemptsSQL = `SELECT outbox_id::text, attempt_no, state::text, answers_attempt_no, outcome_unknown, result, error_code, worker_id, claimed_at, created_at, md5(a::text)
 	  FROM ` + cell + `.payment_outbox_attempts a ORDER BY outbox_id, attempt_no`
 	pendingSQL = `SELECT outbox_id::text, next_attempt_at = 'infinity' FROM ` + cell + `.payment_outbox_pending`
-	lettersSQL = `SELECT outbox_id::text, reason, status NOT IN ('manual_replay', 'resolved') FROM ` + cell + `.payment_dead_letters`
-	nextSQL    = `SELECT participant_id, next_sequence_id FROM ` + cell + `.participant_outbox_sequences ORDER BY participant_id`
-	claimsSQL  = `SELECT count(*) FROM ` + cell + `.payment_outbox_claims`
+	lettersSQL = `SELECT outbox_id::text, reason, status NOT IN ('manual_replay', 'resolved')
+		FROM ` + cell + `.payment_dead_letters`
+	nextSQL = `SELECT participant_id, next_sequence_id FROM ` + cell + `.participant_outbox_sequences
+		ORDER BY participant_id`
+	claimsSQL = `SELECT count(*) FROM ` + cell + `.payment_outbox_claims`
 )
 
 // Facts gathers everything, once nothing moves any more.

@@ -18,25 +18,29 @@ func failoverFaults() []Fault {
 	}
 	return []Fault{
 		{
-			Name:   "failover_async",
-			About:  "the standby stalls under load, the primary and one of two relayers die, the standby takes over: what was acknowledged meanwhile is gone, and nothing is paid twice",
+			Name: "failover_async",
+			About: "the standby stalls under load, the primary and one of two relayers die, the standby takes over: what " +
+				"was acknowledged meanwhile is gone, and nothing is paid twice",
 			Adjust: late, Inject: failoverAsync, Quiet: true,
 		},
 		{
-			Name:   "failover_sync",
-			About:  "the primary of a synchronous standby dies under load, with the standby streaming or stalled, and the standby takes over: nothing is lost",
+			Name: "failover_sync",
+			About: "the primary of a synchronous standby dies under load, with the standby streaming or stalled, and the " +
+				"standby takes over: nothing is lost",
 			Adjust: late, Inject: failoverSync, Quiet: true,
 		},
 		{
-			Name:  "failover_cancelled_wait",
-			About: "the relayer's waits for a stalled synchronous standby are cancelled, which the server reports as success, and then the standby takes over: nothing was sent on such a claim",
+			Name: "failover_cancelled_wait",
+			About: "the relayer's waits for a stalled synchronous standby are cancelled, which the server reports as " +
+				"success, and then the standby takes over: nothing was sent on such a claim",
 			// Few slots and quick callers: something is left to be claimed when nothing new comes.
 			Adjust: func(o *Options) { late(o); o.Concurrency, o.Pace = 1, time.Millisecond },
 			Inject: failoverCancelled, Quiet: true,
 		},
 		{
-			Name:   "failover_switchover",
-			About:  "the primary is stopped in order, the standby takes over, and the old primary comes back at its address as a standby",
+			Name: "failover_switchover",
+			About: "the primary is stopped in order, the standby takes over, and the old primary comes back at its address " +
+				"as a standby",
 			Adjust: late, Inject: switchover, Quiet: true,
 		},
 		{
@@ -221,7 +225,8 @@ func (w *World) readOnly(ctx context.Context, on bool) error {
 		BEGIN
 			RAISE EXCEPTION USING ERRCODE = '25006', MESSAGE = format('cannot execute %s in a read-only transaction', TG_OP);
 		END $$`
-	act := `CREATE OR REPLACE TRIGGER demoted BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION public.demoted()`
+	act := `CREATE OR REPLACE TRIGGER demoted BEFORE INSERT OR UPDATE
+		OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION public.demoted()`
 	if !on {
 		act = `DROP TRIGGER IF EXISTS demoted ON %s`
 	}

@@ -13,27 +13,31 @@ func forgetfulFaults() []Fault {
 	const expireIn = 6 * time.Second
 	return []Fault{
 		{
-			Name:   "failover_duplicate",
-			About:  "an asynchronous failover forgets sends, and the bank that de-duplicates answers every repeated key by a word for duplicate",
+			Name: "failover_duplicate",
+			About: "an asynchronous failover forgets sends, and the bank that de-duplicates answers every repeated key by a " +
+				"word for duplicate",
 			Adjust: func(o *Options) { lateStart(o); o.OnReplay = drawReplay(o.Fault, o.Seed, railsim.Replays()[1:]) },
 			Inject: func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newLagging, oblivion{goOn: byKey})
 			}, Quiet: true,
 		},
 		{
-			Name:   "failover_expiry",
-			About:  "an asynchronous failover forgets sends of payments that expire while the lanes are suspended: what was executed may not end as EXPIRED",
+			Name: "failover_expiry",
+			About: "an asynchronous failover forgets sends of payments that expire while the lanes are suspended: what was " +
+				"executed may not end as EXPIRED",
 			Adjust: lateStart, Quiet: true,
 			Inject: func(ctx context.Context, w *World) error {
-				return forget(ctx, w, newLagging, oblivion{mayGo: byKey, expireIn: expireIn, after: func(ctx context.Context, _ *World) error {
-					pause(ctx, expireIn)
-					return nil
-				}})
+				return forget(ctx, w, newLagging, oblivion{mayGo: byKey, expireIn: expireIn,
+					after: func(ctx context.Context, _ *World) error {
+						pause(ctx, expireIn)
+						return nil
+					}})
 			},
 		},
 		{
-			Name:   "failover_memoryless",
-			About:  "an asynchronous failover forgets sends, and a relayer with an empty state folder starts along with those that know",
+			Name: "failover_memoryless",
+			About: "an asynchronous failover forgets sends, and a relayer with an empty state folder starts along with " +
+				"those that know",
 			Adjust: lateStart, Quiet: true,
 			Inject: func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newLagging, oblivion{goOn: byKey, alive: true, after: startMemoryless})

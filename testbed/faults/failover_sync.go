@@ -60,7 +60,8 @@ func (w *World) synchronous(ctx context.Context, how string) error {
 	}
 	return await.Until(ctx, startedWithin, "the standby to be synchronous", func() (bool, error) {
 		var sync bool
-		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(sync_state = 'sync'), false) FROM pg_stat_replication`).Scan(&sync)
+		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(sync_state = 'sync'), false)
+			FROM pg_stat_replication`).Scan(&sync)
 		return sync, err
 	})
 }
@@ -113,7 +114,8 @@ func failoverCancelled(ctx context.Context, w *World) error {
 	for time.Now().Before(until) {
 		var cancelled int
 		if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM (SELECT pg_cancel_backend(pid) AS done FROM pg_stat_activity
-		  WHERE wait_event = 'SyncRep' AND application_name = 'railhead-relayer' AND datname = current_database()) c WHERE done`).Scan(&cancelled); err != nil {
+		  WHERE wait_event = 'SyncRep' AND application_name = 'railhead-relayer' AND datname = current_database()) c
+		  WHERE done`).Scan(&cancelled); err != nil {
 			return err
 		}
 		w.Injected += cancelled

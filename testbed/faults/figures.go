@@ -42,10 +42,13 @@ func IntoPage(root, page string) error {
 		return err
 	}
 	if nemesis != nil {
-		fmt.Fprintf(&figures, "\nThe last nemesis, with %d relayers and %d reapers:\n\n```text\n%s\n```\n", nemesis.Options.Relayers, nemesis.Options.Reapers, nemesis)
+		fmt.Fprintf(&figures, "\nThe last nemesis, with %d relayers and %d reapers:\n\n```text\n%s\n```\n",
+			nemesis.Options.Relayers, nemesis.Options.Reapers, nemesis)
 	}
 	if recovery != nil {
-		fmt.Fprintf(&figures, "\nFrom SIGKILL of the only relayer to the next decision on its payments, with %s:\n\n```text\n%s\n```\n", recovery.Settings, recovery)
+		fmt.Fprintf(&figures, "\nFrom SIGKILL of the only relayer to the next decision on its payments, with %s:\n\n"+
+			"```text\n%s\n```\n",
+			recovery.Settings, recovery)
 	}
 	return os.WriteFile(page, []byte(before+figuresBegin+"\n\n"+figures.String()+"\n"+figuresEnd+after), 0o644)
 }

@@ -230,7 +230,8 @@ func (w *World) silence(ctx context.Context, alive bool) error {
 // passWAL writes until the server is past a position that it had before.
 func (w *World) passWAL(ctx context.Context, position string) error {
 	return await.Until(ctx, startedWithin, "the WAL to pass what was lost", func() (bool, error) {
-		if _, err := w.admin.Exec(ctx, `CREATE TABLE IF NOT EXISTS public.filler AS SELECT generate_series(1, 20000) AS n`); err != nil {
+		if _, err := w.admin.Exec(ctx, `CREATE TABLE IF NOT EXISTS public.filler AS
+			SELECT generate_series(1, 20000) AS n`); err != nil {
 			return false, err
 		}
 		if _, err := w.admin.Exec(ctx, `SELECT pg_switch_wal()`); err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // unsent are the points that a send passes before its first byte.
-var unsent = []faultpoint.Point{faultpoint.Claiming, faultpoint.Claimed, faultpoint.Committed, faultpoint.Dialled, faultpoint.FirstByte}
+var unsent = []faultpoint.Point{faultpoint.Claiming, faultpoint.Claimed, faultpoint.Committed, faultpoint.Dialled,
+	faultpoint.FirstByte}
 
 // freezeFaults are SIGSTOP past the claim timeout at every point, and then
 // SIGCONT: the worker that counts as dead comes back and goes on. One that has
@@ -22,12 +23,14 @@ func freezeFaults() []Fault {
 	var all []Fault
 	for _, point := range faultpoint.Relayer() {
 		fault := Fault{
-			Name: "freeze_relayer_" + slug(point), About: "SIGSTOP of a relayer at the point " + string(point) + " past the claim timeout, then SIGCONT",
+			Name: "freeze_relayer_" + slug(point), About: "SIGSTOP of a relayer at the point " + string(point) +
+				" past the claim timeout, then SIGCONT",
 			Adjust: func(o *Options) { o.Rounds = 1; o.Wave = 24 },
 			Inject: func(ctx context.Context, w *World) error { return freezeRelayer(ctx, w, point, 1, 0) },
 		}
 		if slices.Contains(unsent, point) {
-			fault.About = "SIGSTOP of a relayer at the point " + string(point) + " past the claim timeout and the key window, then SIGCONT"
+			fault.About = "SIGSTOP of a relayer at the point " + string(point) +
+				" past the claim timeout and the key window, then SIGCONT"
 			fault.Adjust = func(o *Options) {
 				o.Rounds, o.Wave = 1, 24
 				o.KeyWindow, o.MaxSends = 10*time.Second, 3
@@ -46,7 +49,8 @@ func freezeFaults() []Fault {
 	}
 	for _, point := range faultpoint.Reaper() {
 		all = append(all, Fault{
-			Name: "freeze_reaper_" + slug(point), About: "SIGSTOP of a reaper at the point " + string(point) + " while another repairs, then SIGCONT",
+			Name: "freeze_reaper_" + slug(point), About: "SIGSTOP of a reaper at the point " + string(point) +
+				" while another repairs, then SIGCONT",
 			Adjust: func(o *Options) { o.Rounds = 1 },
 			Inject: func(ctx context.Context, w *World) error { return freezeReaper(ctx, w, point) },
 		})
@@ -168,7 +172,8 @@ func (w *World) takenOver(ctx context.Context, worker string) error {
 		var dead bool
 		err := w.admin.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+cell+`.outbox_heartbeats
 		  WHERE name = $1 AND last_tick_at > clock_timestamp() - $2::interval)
-		  AND NOT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1)`, worker, w.Options.ClaimTimeout).Scan(&dead)
+		  AND NOT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims
+		  WHERE worker_id = $1)`, worker, w.Options.ClaimTimeout).Scan(&dead)
 		return dead, err
 	}); err != nil {
 		return err

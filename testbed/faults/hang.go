@@ -18,12 +18,17 @@ func hangFaults() []Fault {
 		name, about string
 		rule        railsim.Fault
 	}{
-		{"hang_accept", "connections are accepted and nothing is ever read", railsim.Fault{Kind: railsim.HangAccept, DelayMS: hang}},
+		{"hang_accept", "connections are accepted and nothing is ever read",
+			railsim.Fault{Kind: railsim.HangAccept, DelayMS: hang}},
 		{"hang_unread", "the request is never read", railsim.Fault{Kind: railsim.HangUnread, DelayMS: hang}},
-		{"hang_before", "the request is read, nothing is executed and nothing is answered", railsim.Fault{Kind: railsim.HangBefore, DelayMS: hang}},
-		{"hang_after", "the payment is executed and nothing is answered", railsim.Fault{Kind: railsim.HangAfter, DelayMS: hang}},
-		{"hang_headers", "the payment is executed and the answer drips from its first byte on", railsim.Fault{Kind: railsim.DripHeadersAfter, DelayMS: 200}},
-		{"hang_body", "the payment is executed and the body of the answer drips", railsim.Fault{Kind: railsim.DripBodyAfter, DelayMS: 200}},
+		{"hang_before", "the request is read, nothing is executed and nothing is answered",
+			railsim.Fault{Kind: railsim.HangBefore, DelayMS: hang}},
+		{"hang_after", "the payment is executed and nothing is answered",
+			railsim.Fault{Kind: railsim.HangAfter, DelayMS: hang}},
+		{"hang_headers", "the payment is executed and the answer drips from its first byte on",
+			railsim.Fault{Kind: railsim.DripHeadersAfter, DelayMS: 200}},
+		{"hang_body", "the payment is executed and the body of the answer drips",
+			railsim.Fault{Kind: railsim.DripBodyAfter, DelayMS: 200}},
 	} {
 		one.rule.Probability = 0.8 // the bench on which the bank stands is reached by connections too
 		all = append(all, Fault{
@@ -51,7 +56,8 @@ func hangOne(ctx context.Context, w *World, rule railsim.Fault) error {
 	}
 	err := await.Until(ctx, 8*time.Second, "the lanes of the healthy bank", func() (bool, error) {
 		var left int
-		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE rail_type LIKE 'bare%'`).Scan(&left)
+		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending
+			WHERE rail_type LIKE 'bare%'`).Scan(&left)
 		return left == 0, err
 	})
 	if errors.Is(err, await.ErrNotInTime) {

@@ -19,8 +19,9 @@ func inquiryFaults() []Fault {
 	const lookBack = 6 * time.Second
 	return []Fault{
 		{
-			Name:  "duplicate_resent",
-			About: "a proxy before the bank sends a payment twice and gives back the second answer: the first send is called a duplicate",
+			Name: "duplicate_resent",
+			About: "a proxy before the bank sends a payment twice and gives back the second answer: the first send is called " +
+				"a duplicate",
 			Adjust: func(o *Options) {
 				o.Rails = []string{Keyed, Asked}
 				o.OnReplay = drawReplay(o.Fault, o.Seed, railsim.Replays()[1:])
@@ -30,8 +31,9 @@ func inquiryFaults() []Fault {
 			},
 		},
 		{
-			Name:   "cannot_trace_in_transit",
-			About:  "a payment is on its way for seconds; asked about it, the bank answers as a refusal that it can't be traced (AG09), and executes it later",
+			Name: "cannot_trace_in_transit",
+			About: "a payment is on its way for seconds; asked about it, the bank answers as a refusal that it can't be " +
+				"traced (AG09), and executes it later",
 			Adjust: func(o *Options) { o.Rails = []string{Asked, BareAsked} },
 			Inject: func(ctx context.Context, w *World) error {
 				return w.spoiledTraffic(ctx, railsim.Fault{Kind: railsim.DelayArrival, Probability: 0.5, DelayMS: 2500},
@@ -39,8 +41,9 @@ func inquiryFaults() []Fault {
 			},
 		},
 		{
-			Name:  "aged_out_of_lookup",
-			About: "answers are lost, the bank can't be asked until it no longer looks back so far and keeps no keys, and then says that there is no such payment; an operator would replay what is parked",
+			Name: "aged_out_of_lookup",
+			About: "answers are lost, the bank can't be asked until it no longer looks back so far and keeps no keys, and " +
+				"then says that there is no such payment; an operator would replay what is parked",
 			Adjust: func(o *Options) {
 				o.Rails, o.IDAfterRefusal = []string{Asked, BareAsked}, payment.IDSame
 				o.MaxSends, o.RetryBase, o.NotFoundUntil, o.KeyWindow = 3, 600*time.Millisecond, lookBack, lookBack-time.Second
@@ -50,7 +53,8 @@ func inquiryFaults() []Fault {
 		},
 		{
 			Name: "by_reference_alone",
-			About: "both banks take payments for now and settle or refuse them a second later; they can be asked by their own reference alone, " +
+			About: "both banks take payments for now and settle or refuse them a second later; they can be asked by their " +
+				"own reference alone, " +
 				"and some answers to the send are lost, name no payment, or name another one",
 			Adjust: func(o *Options) {
 				o.Rails, o.Inquiries = []string{Asked, BareAsked}, 8
@@ -58,9 +62,12 @@ func inquiryFaults() []Fault {
 			},
 			Inject: func(ctx context.Context, w *World) error {
 				return w.spoiledTraffic(ctx,
-					railsim.Fault{Kind: railsim.DropAfter, Probability: 0.15}, railsim.Fault{Kind: railsim.WrongIDAfter, Probability: 0.15},
-					railsim.Fault{Kind: railsim.AnotherIDAfter, Probability: 0.3}, railsim.Fault{Kind: railsim.RefuseSettle, Probability: 0.4, Code: "AC04"},
-					railsim.Fault{Kind: railsim.InquiryNotFound, Probability: 0.2}, railsim.Fault{Kind: railsim.InquiryDrop, Probability: 0.2})
+					railsim.Fault{Kind: railsim.DropAfter, Probability: 0.15},
+					railsim.Fault{Kind: railsim.WrongIDAfter, Probability: 0.15},
+					railsim.Fault{Kind: railsim.AnotherIDAfter, Probability: 0.3},
+					railsim.Fault{Kind: railsim.RefuseSettle, Probability: 0.4, Code: "AC04"},
+					railsim.Fault{Kind: railsim.InquiryNotFound, Probability: 0.2},
+					railsim.Fault{Kind: railsim.InquiryDrop, Probability: 0.2})
 			},
 			Check: func(w *World, f Facts) { w.endedByReference(f) },
 		},

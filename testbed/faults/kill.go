@@ -34,7 +34,8 @@ func killFaults() []Fault {
 		})
 	}
 	return append(all, Fault{
-		Name: "kill_caller_enqueued", About: "SIGKILL of a caller between enqueue and commit", Quiet: true, Inject: killCaller,
+		Name: "kill_caller_enqueued", About: "SIGKILL of a caller between enqueue and commit", Quiet: true,
+		Inject: killCaller,
 	})
 }
 
@@ -151,7 +152,8 @@ func killCaller(ctx context.Context, w *World) error {
 		}
 		plan := w.plans
 		w.Injected++
-		if err := w.killAt(ctx, caller, w.Director.Arm(caller.PID(), faultpoint.Enqueued, w.draws.IntN(w.Options.Wave/2))); err != nil {
+		if err := w.killAt(ctx, caller, w.Director.Arm(caller.PID(), faultpoint.Enqueued,
+			w.draws.IntN(w.Options.Wave/2))); err != nil {
 			return err
 		}
 		if _, err := w.Resume(plan); err != nil {

@@ -139,14 +139,17 @@ func Build(ctx context.Context, root, dir string) (Binaries, error) {
 		folder   string
 		programs []string
 	}{{".", []string{"./cmd/railhead", "./cmd/railsim"}}, {"testbed", []string{"./cmd/testbed"}}} {
-		command := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "faultpoint", "-o", dir + "/"}, module.programs...)...)
+		command := exec.CommandContext(ctx, "go",
+			append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "faultpoint", "-o", dir + "/"},
+				module.programs...)...)
 		command.Dir = filepath.Join(root, module.folder)
 		if output, err := command.CombinedOutput(); err != nil {
 			return Binaries{}, fmt.Errorf("building with the tag faultpoint: %w\n%s", err, output)
 		}
 	}
 	built := Binaries{
-		Railhead: filepath.Join(dir, "railhead"), Bank: filepath.Join(dir, "railsim"), Caller: filepath.Join(dir, "testbed"), root: root,
+		Railhead: filepath.Join(dir, "railhead"), Bank: filepath.Join(dir, "railsim"),
+		Caller: filepath.Join(dir, "testbed"), root: root,
 	}
 	built.Digest, err = digestOf(built.Railhead, built.Bank, built.Caller)
 	return built, err

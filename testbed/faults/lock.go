@@ -23,7 +23,8 @@ func lockFaults() []Fault {
 			Adjust: func(o *Options) { o.Rounds = 1 }, Inject: exhaust,
 		},
 		{
-			Name: "poison_rows", About: "rows that can't be claimed stand first in every lane: their neighbours go through, they wait for a person",
+			Name: "poison_rows", About: "rows that can't be claimed stand first in every lane: their neighbours go through, " +
+				"they wait for a person",
 			Adjust: func(o *Options) { o.Rounds = 1 }, Inject: poison, Quiet: true,
 		},
 	}
@@ -63,7 +64,8 @@ func (w *World) locked(ctx context.Context, lasting time.Duration) error {
 	}
 	for end := time.Now().Add(lasting); time.Now().Before(end); pause(ctx, 100*time.Millisecond) {
 		var now int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+cell+`.payment_outbox_pending'::regclass`).Scan(&now); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted
+			AND relation = '`+cell+`.payment_outbox_pending'::regclass`).Scan(&now); err != nil {
 			return err
 		}
 		blocked = max(blocked, now)
@@ -127,21 +129,26 @@ func poison(ctx context.Context, w *World) error {
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_outbox_pending p SET attempt_count = 2147483647, priority = 0,
+	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_outbox_pending p
+		SET attempt_count = 2147483647, priority = 0,
 	  next_attempt_at = p.next_attempt_at - interval '1 hour'
-	  WHERE p.outbox_id IN (SELECT DISTINCT ON (rail_type) outbox_id FROM `+cell+`.payment_outbox_pending ORDER BY rail_type, outbox_id)`); err != nil {
+	  WHERE p.outbox_id IN (SELECT DISTINCT ON (rail_type) outbox_id FROM `+cell+`.payment_outbox_pending
+	  ORDER BY rail_type, outbox_id)`); err != nil {
 		return err
 	}
 	w.Injected = len(w.Options.Rails)
-	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_rails SET paused = false WHERE rail_type = '*'`); err != nil {
+	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_rails SET paused = false
+		WHERE rail_type = '*'`); err != nil {
 		return err
 	}
 	if _, err := w.AwaitRest(ctx); err != nil {
 		w.Broken("rows that can't be claimed hold up their neighbours: %v", err)
 	}
-	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_dead_letters WHERE reason = 'UNCLAIMABLE'`).Scan(&w.Hit); err != nil {
+	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_dead_letters
+		WHERE reason = 'UNCLAIMABLE'`).Scan(&w.Hit); err != nil {
 		return err
 	}
 	// The proofs would find what was planted here, and rightly.
-	return w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_outbox_pending SET attempt_count = 0 WHERE attempt_count = 2147483647`)
+	return w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_outbox_pending SET attempt_count = 0
+		WHERE attempt_count = 2147483647`)
 }

@@ -12,8 +12,9 @@ import (
 // machineFaults are about the machine that a process runs on.
 func machineFaults() []Fault {
 	return []Fault{{
-		Name:  "machine_resumed",
-		About: "a virtual machine is suspended between a claim and its first byte, and resumed after the bank has forgotten the keys: its monotonic clock has stood still",
+		Name: "machine_resumed",
+		About: "a virtual machine is suspended between a claim and its first byte, and resumed after the bank has " +
+			"forgotten the keys: its monotonic clock has stood still",
 		Adjust: func(o *Options) {
 			// One payment, so that none is claimed later, when the bank has forgotten.
 			o.Rails, o.Wave, o.MaxSends = []string{Keyed}, 1, 6

@@ -70,7 +70,8 @@ func WriteMatrix(evidence string, out io.Writer) error {
 		return err
 	}
 	builds := make(map[string]bool)
-	fmt.Fprintf(out, "| # | fault | by the names | runs | seeds | hit | lost | doubled | false | healed p99 |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(out, "| # | fault | by the names | runs | seeds | hit | lost | doubled | false | healed p99 "+
+		"|\n|---|---|---|---|---|---|---|---|---|---|\n")
 	total := sum{seeds: make(map[uint64]bool)}
 	for n, each := range asked {
 		pattern := regexp.MustCompile("^(?:" + each.pattern + ")$")
@@ -93,7 +94,8 @@ func WriteMatrix(evidence string, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "| %d | %s | %s | %s |\n", n+1, each.what, strings.Join(names, " "), one)
 	}
-	fmt.Fprintf(out, "| | **all** | | %s |\n\n%d of %d runs did not go well; they are of %d builds.\n", total, total.bad, total.runs, len(builds))
+	fmt.Fprintf(out, "| | **all** | | %s |\n\n%d of %d runs did not go well; they are of %d builds.\n", total, total.bad,
+		total.runs, len(builds))
 	return nil
 }
 

@@ -46,7 +46,8 @@ func TestMatrix(t *testing.T) {
 	if err := WriteMatrix(path, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| disk full | `disk_full` | 1 | 1 | 2 | 0 | 0 | 0 | 1s |", "| 0 (5 within the window) |", "**all** | | 2 | 2 | 7 |"} {
+	for _, want := range []string{"| disk full | `disk_full` | 1 | 1 | 2 | 0 | 0 | 0 | 1s |", "| 0 (5 within the " +
+		"window) |", "**all** | | 2 | 2 | 7 |"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

@@ -11,7 +11,8 @@ import (
 // mixedFaults are everything at once.
 func mixedFaults() []Fault {
 	return []Fault{{
-		Name: "everything_at_once", About: "two relayers and two reapers, a fifth of all calls spoiled, and kills, freezes, cuts and crashes as the seed draws them",
+		Name: "everything_at_once", About: "two relayers and two reapers, a fifth of all calls spoiled, and kills, " +
+			"freezes, cuts and crashes as the seed draws them",
 		Adjust: func(o *Options) {
 			o.Relayers, o.Reapers, o.ThroughProxy, o.Rounds = 2, 2, true, 14
 			o.HealWithin = 90 * time.Second
@@ -28,7 +29,8 @@ func fifth(other *Bank) []railsim.Fault {
 		{Kind: railsim.DelayArrival, Probability: p, DelayMS: 3500},
 		{Kind: railsim.DropBefore, Probability: p}, {Kind: railsim.StatusBefore, Probability: p, Status: 503},
 		{Kind: railsim.HangBefore, Probability: p, DelayMS: 3000}, {Kind: railsim.RefuseDrop, Probability: p},
-		{Kind: railsim.Refuse, Probability: p}, {Kind: railsim.DropAfter, Probability: p}, {Kind: railsim.ResetAfter, Probability: p},
+		{Kind: railsim.Refuse, Probability: p}, {Kind: railsim.DropAfter, Probability: p},
+		{Kind: railsim.ResetAfter, Probability: p},
 		{Kind: railsim.HangAfter, Probability: p, DelayMS: 3000}, {Kind: railsim.StatusAfter, Probability: p},
 		{Kind: railsim.WrongReferenceAfter, Probability: p}, {Kind: railsim.BadJSONAfter, Probability: p},
 		{Kind: railsim.RedirectAfter, Probability: p, URL: other.URL + "/payments"},
@@ -41,7 +43,8 @@ func everything(ctx context.Context, w *World) error {
 		return err
 	}
 	blows := []func(context.Context, *World) error{
-		blowKillRelayer, blowKillRelayer, blowKillReaper, blowFreeze, blowFreeze, blowBackend, blowBackend, blowCut, blowCrash,
+		blowKillRelayer, blowKillRelayer, blowKillReaper, blowFreeze, blowFreeze, blowBackend, blowBackend, blowCut,
+		blowCrash,
 	}
 	for range w.Options.Rounds {
 		if _, err := w.Traffic(w.Options.Wave / 2); err != nil {

@@ -34,7 +34,8 @@ type NemesisReport struct {
 // String is the line that a run is judged by.
 func (r NemesisReport) String() string {
 	line := fmt.Sprintf("nemesis: seed=%d minutes=%.3g payments=%d injected=%d lost=%d doubled=%d false=%d",
-		r.Seed, r.Lasting.Minutes(), r.Payments, r.Injected, r.Verdict.Lost, r.Verdict.Doubled+r.Verdict.Unexpected, r.Verdict.False())
+		r.Seed, r.Lasting.Minutes(), r.Payments, r.Injected, r.Verdict.Lost, r.Verdict.Doubled+r.Verdict.Unexpected,
+		r.Verdict.False())
 	if n := r.Verdict.LostInWindow; n > 0 {
 		line += fmt.Sprintf(" within_window=%d", n)
 	}
@@ -57,7 +58,8 @@ func blows() []blow {
 		{"freeze a reaper", 2, blowFreezeReaper}, {"starve a relayer", 2, blowStarve},
 		{"end a backend", 6, blowBackend}, {"cut a network", 3, blowCut}, {"silence a network", 2, blowSilence},
 		{"slow a network", 2, blowSlow}, {"crash the server", 1, blowCrash}, {"turn the server read-only", 1, blowReadOnly},
-		{"lock pending", 2, blowLock}, {"notify forged notifications", 2, blowNotifications}, {"hold a snapshot", 2, blowSnapshot},
+		{"lock pending", 2, blowLock}, {"notify forged notifications", 2, blowNotifications},
+		{"hold a snapshot", 2, blowSnapshot},
 		{"spoil the banks otherwise", 4, blowBanks}, {"pause a lane", 1, blowPause}, {"repeat a migration", 1, blowMigrate},
 		{"kill the API", 2, blowKillAPI}, {"stop the API in order", 1, blowStopAPI}, {"freeze the API", 1, blowFreezeAPI},
 	}
@@ -77,7 +79,8 @@ const nemesisRest = 8 * time.Minute
 
 // Run makes the run on a lane of its own.
 func (n Nemesis) Run(ctx context.Context, built Binaries, out io.Writer) (report NemesisReport, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.Lasting+nemesisRest, fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, n.Lasting+nemesisRest))
+	ctx, cancel := context.WithTimeoutCause(ctx, n.Lasting+nemesisRest,
+		fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, n.Lasting+nemesisRest))
 	defer cancel()
 	lane, err := NewLane(ctx, built)
 	if err != nil {
@@ -137,7 +140,8 @@ func (n Nemesis) rage(ctx context.Context, w *World, dealt map[string]int, out i
 				return err
 			}
 			looked = time.Now()
-			fmt.Fprintf(out, "nemesis: %s gone, %d enqueued, %d blows dealt\n", time.Since(begun).Round(time.Second), fed, w.Injected)
+			fmt.Fprintf(out, "nemesis: %s gone, %d enqueued, %d blows dealt\n", time.Since(begun).Round(time.Second), fed,
+				w.Injected)
 		}
 	}
 	return w.Snapshot(ctx)

@@ -22,9 +22,11 @@ func TestNemesis(t *testing.T) {
 	}
 	for _, seed := range nemesisSeeds {
 		var log strings.Builder
-		report, err := Nemesis{Seed: seed, Lasting: 8 * time.Second, PerSec: 15, Relayers: 2, Reapers: 2}.Run(t.Context(), built, &log)
+		report, err := Nemesis{Seed: seed, Lasting: 8 * time.Second, PerSec: 15, Relayers: 2, Reapers: 2}.Run(t.Context(),
+			built, &log)
 		if err != nil || !report.Good() {
-			t.Errorf("%v\n%s\n%s\n%q\n%s\nits folder: %s", err, log.String(), report.Report, report.Verdict.Broken, report.Error, report.Folder)
+			t.Errorf("%v\n%s\n%s\n%q\n%s\nits folder: %s", err, log.String(), report.Report, report.Verdict.Broken,
+				report.Error, report.Folder)
 		}
 		if report.Payments < 30 || report.Injected < 2 {
 			t.Errorf("%s: too little to tell anything", report)

@@ -13,14 +13,16 @@ func networkFaults() []Fault {
 	through := func(o *Options) { o.ThroughProxy, o.Rounds = true, 2 }
 	return []Fault{
 		{
-			Name: "network_cut", About: "every connection of the relayer to the database is closed, and new ones are refused, for seconds",
+			Name: "network_cut", About: "every connection of the relayer to the database is closed, and new ones are " +
+				"refused, for seconds",
 			Adjust: through,
 			Inject: func(ctx context.Context, w *World) error {
 				return w.troubled(ctx, func(wire *Wire) error { wire.Cut(); return nil }, 1500*time.Millisecond, 4*time.Second)
 			},
 		},
 		{
-			Name: "network_half_open", About: "nothing comes through to or from the database any more, and no connection is closed",
+			Name: "network_half_open", About: "nothing comes through to or from the database any more, and no connection is " +
+				"closed",
 			Adjust: through,
 			Inject: func(ctx context.Context, w *World) error {
 				return w.troubled(ctx, func(wire *Wire) error {

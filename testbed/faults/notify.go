@@ -41,7 +41,8 @@ func loseNotifications(ctx context.Context, w *World) error {
 	var slowest time.Duration
 	if err := w.admin.QueryRow(ctx, `SELECT count(*), max(a.claimed_at - k.created_at)
 	  FROM `+cell+`.payment_outbox_keys k
-	  JOIN `+cell+`.payment_outbox_attempts a ON a.outbox_id = k.outbox_id AND a.attempt_no = 1`).Scan(&w.Hit, &slowest); err != nil {
+	  JOIN `+cell+`.payment_outbox_attempts a ON a.outbox_id = k.outbox_id
+	  AND a.attempt_no = 1`).Scan(&w.Hit, &slowest); err != nil {
 		return err
 	}
 	// The machine is shared: a second is what it may stall.

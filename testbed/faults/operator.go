@@ -38,7 +38,8 @@ func (w *World) suspended(ctx context.Context, s suspension) error {
 	begun := time.Now()
 	err := await.Until(ctx, 30*time.Second, "the rails that de-duplicate to go on by themselves", func() (bool, error) {
 		var left int
-		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE rail_type = ANY($1)`, s.goOn).Scan(&left)
+		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending
+			WHERE rail_type = ANY($1)`, s.goOn).Scan(&left)
 		return left == 0, err
 	})
 	if err != nil {
@@ -49,12 +50,14 @@ func (w *World) suspended(ctx context.Context, s suspension) error {
 	var waiting, claimed int
 	if err := w.admin.QueryRow(ctx, `SELECT
 	  (SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE rail_type <> ALL($1)),
-	  (SELECT count(*) FROM `+cell+`.payment_outbox_attempts WHERE rail_type <> ALL($1) AND state IN ('DISPATCHING', 'INQUIRING') AND claimed_at > $2)`,
+	  (SELECT count(*) FROM `+cell+`.payment_outbox_attempts WHERE rail_type <> ALL($1)
+	  AND state IN ('DISPATCHING', 'INQUIRING') AND claimed_at > $2)`,
 		free, s.since).Scan(&waiting, &claimed); err != nil {
 		return err
 	}
 	if claimed > 0 || waiting == 0 {
-		w.Broken("%d claims on rails that have to wait, before an operator has compared with the banks; %d payments wait", claimed, waiting)
+		w.Broken("%d claims on rails that have to wait, before an operator has compared with the banks; %d payments wait",
+			claimed, waiting)
 	}
 	return nil
 }
@@ -87,7 +90,8 @@ func (w *World) person(ctx context.Context) error {
 			return err
 		}
 	}
-	accept := []string{"timeline", "accept", "--reason", fmt.Sprintf("compared %d payments that wait with the banks' ledgers", len(waiting))}
+	accept := []string{"timeline", "accept", "--reason",
+		fmt.Sprintf("compared %d payments that wait with the banks' ledgers", len(waiting))}
 	for _, suspension := range compared { // one at most
 		accept = append(accept, "--since", suspension.Since)
 	}
@@ -117,7 +121,8 @@ func (w *World) resolveExecuted(ctx context.Context, outboxID string, record rai
 
 func (w *World) resolveOnce(ctx context.Context, outboxID string, record railsim.Record) error {
 	return w.operate(ctx, "dead-letter", "resolve", outboxID, "--executed", "--rail-reference", record.ID,
-		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "forgotten by the database")
+		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason",
+		"forgotten by the database")
 }
 
 // executed is what the banks have executed so far, by instruction.

@@ -130,7 +130,8 @@ func (o Options) String() string {
 // environment is what the product's processes read.
 func (o Options) environment() []string {
 	return []string{
-		"RAILHEAD_LOG_FORMAT=json", "RAILHEAD_POLL=" + o.Poll.String(), "RAILHEAD_HEARTBEAT_EVERY=" + o.HeartbeatEvery.String(),
+		"RAILHEAD_LOG_FORMAT=json", "RAILHEAD_POLL=" + o.Poll.String(),
+		"RAILHEAD_HEARTBEAT_EVERY=" + o.HeartbeatEvery.String(),
 		"RAILHEAD_NOTIFIER_TEST_EVERY=" + o.NotifierTestEvery.String(),
 		"RAILHEAD_REAP_EVERY=" + o.ReapEvery.String(), "RAILHEAD_REAP_GRACE=" + o.ReapGrace.String(),
 		"RAILHEAD_STORE_TIMEOUT=" + o.StoreTimeout.String(), "RAILHEAD_REFRESH_EVERY=1s",
@@ -140,6 +141,7 @@ func (o Options) environment() []string {
 // timeBudget is that of the cell.
 func (o Options) timeBudget() outbox.TimeBudget {
 	return outbox.TimeBudget{
-		ClaimTimeout: o.ClaimTimeout, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain, HeartbeatStale: o.HeartbeatStale,
+		ClaimTimeout: o.ClaimTimeout, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain,
+		HeartbeatStale: o.HeartbeatStale,
 	}
 }

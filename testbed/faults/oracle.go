@@ -11,13 +11,15 @@ import (
 
 // Verdict is what a run amounts to. The first words are Jepsen's.
 type Verdict struct {
-	Attempted    int `json:"attempted"`                // instructions that a caller tried to enqueue
-	Acknowledged int `json:"acknowledged"`             // of which it was told that they are in
-	Recovered    int `json:"recovered"`                // in, though the caller was never told
-	Lost         int `json:"lost"`                     // in, or acknowledged, and neither ended nor with a person
-	Doubled      int `json:"doubled"`                  // executed twice, or one key that became two instructions
-	LostInWindow int `json:"lost_in_window,omitempty"` // acknowledged within a window that a failover or restore forgot, and gone
-	Unexpected   int `json:"unexpected"`               // executed, or in, and never ordered; or executed otherwise than ordered
+	Attempted    int `json:"attempted"`    // instructions that a caller tried to enqueue
+	Acknowledged int `json:"acknowledged"` // of which it was told that they are in
+	Recovered    int `json:"recovered"`    // in, though the caller was never told
+	Lost         int `json:"lost"`         // in, or acknowledged, and neither ended nor with a person
+	Doubled      int `json:"doubled"`      // executed twice, or one key that became two instructions
+	// acknowledged within a window that a failover or restore forgot, and gone
+	LostInWindow int `json:"lost_in_window,omitempty"`
+	// executed, or in, and never ordered; or executed otherwise than ordered
+	Unexpected int `json:"unexpected"`
 
 	Executed        int `json:"executed"` // by the banks
 	Dispatched      int `json:"dispatched"`
@@ -143,7 +145,8 @@ func (v *Verdict) judgeMoney(f Facts, executions map[string][]railsim.Record) {
 			v.Doubled++
 			v.breaks("the bank executed %s %d times", reference, len(each))
 		}
-		if want := ordered.money(); each[0].Amount != want.amount || each[0].Currency != want.currency || each[0].Creditor != want.creditor {
+		if want := ordered.money(); each[0].Amount != want.amount || each[0].Currency != want.currency ||
+			each[0].Creditor != want.creditor {
 			v.Unexpected++
 			v.breaks("the bank executed %s with %s %s to %s, ordered were %s %s to %s", reference,
 				each[0].Amount, each[0].Currency, each[0].Creditor, want.amount, want.currency, want.creditor)
@@ -242,7 +245,8 @@ func (v *Verdict) judgeRows(key keyRow, rows []attemptRow, patience time.Duratio
 			claims[row.No] = true
 		}
 		if row.State == payment.ZombieRequeue && row.Claimed != nil && row.Created.Sub(*row.Claimed) < patience {
-			v.breaks("%s: row %d takes a claim that is %s old, its worker has %s", key.InstructionID, row.No, row.Created.Sub(*row.Claimed), patience)
+			v.breaks("%s: row %d takes a claim that is %s old, its worker has %s", key.InstructionID, row.No,
+				row.Created.Sub(*row.Claimed), patience)
 		}
 		// Late evidence that ends an instruction is two rows about one claim: the
 		// evidence and, right behind it, the end. Neither is the claim's outcome.

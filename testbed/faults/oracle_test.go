@@ -45,7 +45,8 @@ func valid() Facts {
 		f.Journal = append(f.Journal, Entry{Kind: Attempt, InstructionID: "i" + id})
 		if id != "3" { // its caller was never told
 			f.Journal = append(f.Journal, Entry{Kind: Ack, InstructionID: "i" + id, OutboxID: "o" + id})
-			f.Moved = append(f.Moved, railsim.Record{Kind: railsim.Executed, Reference: "i" + id, Amount: "10.50", Currency: "EUR", Creditor: "c"})
+			f.Moved = append(f.Moved, railsim.Record{Kind: railsim.Executed, Reference: "i" + id, Amount: "10.50",
+				Currency: "EUR", Creditor: "c"})
 		}
 		f.Heard = append(f.Heard, railsim.Request{Op: "payment", Reference: "i" + id, Key: "r" + id, BodySHA256: "b" + id})
 	}
@@ -55,7 +56,8 @@ func valid() Facts {
 func TestJudgeSoundRun(t *testing.T) {
 	t.Parallel()
 	v := Judge(valid())
-	if len(v.Broken) > 0 || v.Attempted != 3 || v.Acknowledged != 2 || v.Recovered != 1 || v.Dispatched != 2 || v.Parked != 1 || v.PersonNeeded != 1 {
+	if len(v.Broken) > 0 || v.Attempted != 3 || v.Acknowledged != 2 || v.Recovered != 1 || v.Dispatched != 2 ||
+		v.Parked != 1 || v.PersonNeeded != 1 {
 		t.Errorf("%+v", v)
 	}
 }

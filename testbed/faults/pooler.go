@@ -19,8 +19,9 @@ func poolerFaults() []Fault {
 	late := func(o *Options) { o.Relayers, o.Reapers, o.Wave = 0, 0, 60 }
 	return []Fault{
 		{
-			Name:   "pooler_restarted",
-			About:  "all work goes through PgBouncer in transaction mode, LISTEN past it, and PgBouncer is killed and started under load",
+			Name: "pooler_restarted",
+			About: "all work goes through PgBouncer in transaction mode, LISTEN past it, and PgBouncer is killed and " +
+				"started under load",
 			Adjust: late, Quiet: true,
 			Inject: func(ctx context.Context, w *World) error { return w.pooled(ctx, true, restartPooler) },
 			Check:  noneByName,
@@ -68,7 +69,8 @@ func restartPooler(ctx context.Context, w *World, b *bouncer) error {
 		}
 		pause(ctx, time.Duration(200+w.draws.IntN(400))*time.Millisecond)
 		var through int
-		if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'railhead-%'
+		if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND application_name LIKE 'railhead-%'
 		  AND client_port > 0`).Scan(&through); err != nil {
 			return err
 		}

@@ -44,7 +44,8 @@ func TestLogOfThePoolerIsKept(t *testing.T) {
 	if err := w.keepLog(b); err != nil {
 		t.Errorf("without a log: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, "log"), []byte("closing because: server login failed\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.dir, "log"), []byte("closing because: server login failed\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.keepLog(b); err != nil {

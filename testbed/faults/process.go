@@ -44,7 +44,8 @@ func (p *Process) Freeze(ctx context.Context) error {
 				return false, err
 			}
 			// pid (name) state ...; a name may hold anything.
-			if _, state, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')'):]), " "); !strings.HasPrefix(state, "T") {
+			if _, state, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')'):]),
+				" "); !strings.HasPrefix(state, "T") {
 				return false, nil
 			}
 		}

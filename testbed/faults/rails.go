@@ -44,7 +44,8 @@ func writeRails(path string, dedupes, bare string, o Options) error {
 		if err := profileTemplate.Execute(&profile, one.railFacts); err != nil {
 			return fmt.Errorf("writing the profile of %s: %w", one.name, err)
 		}
-		rail := railsfile.Rail{Name: one.name, URL: one.url, Profile: profile.String(), Reference: railsfile.Instruction, Refused: "CODE"}
+		rail := railsfile.Rail{Name: one.name, URL: one.url, Profile: profile.String(), Reference: railsfile.Instruction,
+			Refused: "CODE"}
 		switch {
 		case one.Inquiry && o.ByReference:
 			rail.Inquiry = railsfile.ByID

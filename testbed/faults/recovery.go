@@ -58,7 +58,8 @@ func (r Recovery) Run(ctx context.Context, built Binaries, out io.Writer) (repor
 	defer func() { err = errors.Join(err, lane.Close()) }()
 	o := r.options()
 	report = RecoveryReport{Kills: r.Kills, At: time.Now().UTC(), Settings: fmt.Sprintf(
-		"heartbeat every %s, stale after %s; reaper every %s; start within %s, the rails' timeouts together %s; claim timeout %s",
+		"heartbeat every %s, stale after %s; reaper every %s; start within %s, the rails' timeouts together %s; claim "+
+			"timeout %s",
 		o.HeartbeatEvery, o.HeartbeatStale, o.ReapEvery, o.StartWithin, sendBudget, o.ClaimTimeout)}
 	w, err := NewWorld(ctx, lane, o)
 	if err != nil {
@@ -78,7 +79,8 @@ func (r Recovery) Run(ctx context.Context, built Binaries, out io.Writer) (repor
 			return report, err
 		}
 		all = append(all, took...)
-		fmt.Fprintf(out, "recovery: kill %d: %d payments, the last decided after %s\n", round+1, len(took), slices.Max(append(took, 0)).Round(10*time.Millisecond))
+		fmt.Fprintf(out, "recovery: kill %d: %d payments, the last decided after %s\n", round+1, len(took),
+			slices.Max(append(took, 0)).Round(10*time.Millisecond))
 	}
 	if len(all) == 0 {
 		return report, errors.New("no relayer held a payment when it was killed")
@@ -109,7 +111,8 @@ func (w *World) recovers(ctx context.Context) ([]time.Duration, error) {
 	}
 	const heldSQL = `SELECT m.outbox_id::text, m.attempt_no FROM ` + cell + `.payment_outbox_claims f
 	  CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
-	  WHERE NOT EXISTS (SELECT FROM ` + cell + `.payment_outbox_attempts z WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no)`
+	  WHERE NOT EXISTS (SELECT FROM ` + cell + `.payment_outbox_attempts z WHERE z.outbox_id = m.outbox_id
+	  AND z.attempt_no > m.attempt_no)`
 	held, err := collect[claim](ctx, w, heldSQL)
 	if err != nil {
 		return nil, err
@@ -121,15 +124,17 @@ func (w *World) recovers(ctx context.Context) ([]time.Duration, error) {
 	var all []time.Duration
 	for _, each := range held {
 		var at time.Time
-		err := await.Until(ctx, w.Options.ClaimTimeout+time.Minute, "the next decision on "+each.OutboxID, func() (bool, error) {
-			var decided *time.Time
-			err := w.admin.QueryRow(ctx, `SELECT min(a.created_at) FROM `+cell+`.payment_outbox_attempts a
-			  WHERE a.outbox_id = $1::uuid AND a.attempt_no > $2 AND a.state <> 'LATE_OUTCOME'`, each.OutboxID, each.No).Scan(&decided)
-			if decided != nil {
-				at = *decided
-			}
-			return decided != nil, err
-		})
+		err := await.Until(ctx, w.Options.ClaimTimeout+time.Minute, "the next decision on "+each.OutboxID,
+			func() (bool, error) {
+				var decided *time.Time
+				err := w.admin.QueryRow(ctx, `SELECT min(a.created_at) FROM `+cell+`.payment_outbox_attempts a
+			  WHERE a.outbox_id = $1::uuid AND a.attempt_no > $2
+			  AND a.state <> 'LATE_OUTCOME'`, each.OutboxID, each.No).Scan(&decided)
+				if decided != nil {
+					at = *decided
+				}
+				return decided != nil, err
+			})
 		if err != nil {
 			return nil, err
 		}

@@ -43,8 +43,10 @@ func (w *World) judgeSessions(ctx context.Context) error {
 func (w *World) judgeSilence(ctx context.Context) error {
 	var left []string
 	err := await.Until(ctx, 10*time.Second, "sessions to end", func() (bool, error) {
-		err := w.admin.QueryRow(ctx, `SELECT coalesce(array_agg(application_name || ' ' || coalesce(state, '')), '{}') FROM pg_stat_activity
-		  WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> 'oracle'`).Scan(&left)
+		err := w.admin.QueryRow(ctx, `SELECT coalesce(array_agg(application_name || ' ' || coalesce(state, '')), '{}')
+			FROM pg_stat_activity
+		  WHERE datname = current_database() AND backend_type = 'client backend'
+		  AND application_name <> 'oracle'`).Scan(&left)
 		return len(left) == 0, err
 	})
 	if err != nil {
@@ -53,7 +55,8 @@ func (w *World) judgeSilence(ctx context.Context) error {
 	var locks int
 	// Autovacuum takes locks of its own.
 	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity s RIGHT JOIN pg_locks l ON l.pid = s.pid
-	  WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.pid IS DISTINCT FROM pg_backend_pid()
+	  WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.pid IS DISTINCT
+	  FROM pg_backend_pid()
 	    AND s.backend_type IS DISTINCT FROM 'autovacuum worker'`).Scan(&locks); err != nil {
 		return err
 	}
@@ -78,7 +81,8 @@ func (w *World) judgePermits(ctx context.Context) error {
 	const slow = 600 * time.Millisecond
 	for _, rail := range w.Options.judgedRails() {
 		bank := w.bank(rail)
-		if err := bank.Spoil(ctx, railsim.Fault{Kind: railsim.DelayAfter, Probability: 1, DelayMS: slow.Milliseconds()}); err != nil {
+		if err := bank.Spoil(ctx, railsim.Fault{Kind: railsim.DelayAfter, Probability: 1,
+			DelayMS: slow.Milliseconds()}); err != nil {
 			return err
 		}
 		full := false

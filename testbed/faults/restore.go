@@ -20,7 +20,8 @@ func restoreFaults() []Fault {
 		return Fault{Name: name, About: about, Adjust: adjust, Inject: inject, Quiet: true}
 	}
 	return []Fault{
-		one("restore_recent", "a restore to a point in time, seconds ago: what was sent since comes back as unsent, on a new timeline",
+		one("restore_recent", "a restore to a point in time, seconds ago: what was sent since comes back as unsent, on a "+
+			"new timeline",
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newBackup, oblivion{goOn: byKey})
 			}),
@@ -28,7 +29,8 @@ func restoreFaults() []Fault {
 			short, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newBackup, oblivion{alive: true, lasting: window + 1500*time.Millisecond})
 			}),
-		one("restore_twice", "the same backup restored twice, to the same timeline: the operator accepts it after the first time",
+		one("restore_twice", "the same backup restored twice, to the same timeline: the operator accepts it after the "+
+			"first time",
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newBackup, oblivion{goOn: byKey, again: true})
 			}),
@@ -36,15 +38,18 @@ func restoreFaults() []Fault {
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newBackup, oblivion{goOn: byKey, repeat: true})
 			}),
-		one("restore_repeat_late", "callers repeat such calls once the operator has accepted the restored server, and the banks answer in words of their own",
+		one("restore_repeat_late", "callers repeat such calls once the operator has accepted the restored server, and the "+
+			"banks answer in words of their own",
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newBackup, oblivion{goOn: byKey, late: byKey})
 			}),
-		one("snapshot_same_timeline", "the server goes on from a storage snapshot: the same identity and timeline, the WAL at an earlier position",
+		one("snapshot_same_timeline", "the server goes on from a storage snapshot: the same identity and timeline, the "+
+			"WAL at an earlier position",
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newImage, oblivion{goOn: byKey})
 			}),
-		one("snapshot_wal_passed", "the server goes on from a storage snapshot and writes more WAL than was lost before any service sees it",
+		one("snapshot_wal_passed", "the server goes on from a storage snapshot and writes more WAL than was lost before "+
+			"any service sees it",
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newImage, oblivion{goOn: byKey, passed: true})
 			}),

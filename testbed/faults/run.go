@@ -80,10 +80,14 @@ func (r Report) What() string {
 // String is the run in one line.
 func (r Report) String() string {
 	v := r.Verdict
-	return fmt.Sprintf("%s seed=%d injected=%d hit=%d attempted=%d acknowledged=%d recovered=%d lost=%d lost_in_window=%d doubled=%d unexpected=%d "+
-		"executed=%d dispatched=%d failed=%d parked=%d unknown=%d person_needed=%d false_failed=%d false_dispatched=%d proofs=%d/%d healed=%s took=%s",
-		r.Fault, r.Seed, r.Injected, r.Hit, v.Attempted, v.Acknowledged, v.Recovered, v.Lost, v.LostInWindow, v.Doubled, v.Unexpected,
-		v.Executed, v.Dispatched, v.Failed, v.Parked, v.Unknown, v.PersonNeeded, v.FalseFailed, v.FalseDispatched, v.ProofsPassed, v.ProofsPassed+v.ProofsFailed,
+	return fmt.Sprintf("%s seed=%d injected=%d hit=%d attempted=%d acknowledged=%d recovered=%d lost=%d "+
+		"lost_in_window=%d doubled=%d unexpected=%d "+
+		"executed=%d dispatched=%d failed=%d parked=%d unknown=%d person_needed=%d false_failed=%d false_dispatched=%d "+
+		"proofs=%d/%d healed=%s took=%s",
+		r.Fault, r.Seed, r.Injected, r.Hit, v.Attempted, v.Acknowledged, v.Recovered, v.Lost, v.LostInWindow, v.Doubled,
+		v.Unexpected,
+		v.Executed, v.Dispatched, v.Failed, v.Parked, v.Unknown, v.PersonNeeded, v.FalseFailed, v.FalseDispatched,
+		v.ProofsPassed, v.ProofsPassed+v.ProofsFailed,
 		r.Healed.Round(10*time.Millisecond), r.Took.Round(10*time.Millisecond))
 }
 
@@ -98,7 +102,8 @@ func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Write
 	}
 	fmt.Fprintf(out, "run: %s\n", o)
 	within := cmp.Or(fault.Within, runWithin)
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within,
+		fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, within))
 	defer cancel()
 	return runOn(ctx, lane, fault, o)
 }

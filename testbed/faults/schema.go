@@ -16,24 +16,30 @@ import (
 func schemaFaults() []Fault {
 	return []Fault{
 		{
-			Name: "partition_missing", About: "the archive has no partition for this month: DEFAULT takes the rows, and becomes a partition when the reaper sees it",
+			Name: "partition_missing", About: "the archive has no partition for this month: DEFAULT takes the rows, and " +
+				"becomes a partition when the reaper sees it",
 			Adjust: func(o *Options) { o.Rounds = 1 }, Quiet: true, Inject: missPartition,
 		},
 		{
-			Name: "migration_under_traffic", About: "schema and grants are brought up to date again and again, columns and an index come, and relayers of another build take over one by one",
+			Name: "migration_under_traffic", About: "schema and grants are brought up to date again and again, columns and " +
+				"an index come, and relayers of another build take over one by one",
 			Adjust: func(o *Options) { o.Relayers, o.Wave = 2, 60 }, Inject: migrateUnderTraffic,
 		},
 		{
-			Name: "held_snapshot", About: "a snapshot is held while 20,000 rows of pending die: claims do not crawl over what can't be cleaned up",
-			Adjust: func(o *Options) { o.Rounds = 1; o.Rails = []string{Keyed}; o.Wave = 200; o.Callers = 8; o.Pace = 0 }, Quiet: true, Inject: holdSnapshot,
+			Name: "held_snapshot", About: "a snapshot is held while 20,000 rows of pending die: claims do not crawl over " +
+				"what can't be cleaned up",
+			Adjust: func(o *Options) { o.Rounds = 1; o.Rails = []string{Keyed}; o.Wave = 200; o.Callers = 8; o.Pace = 0 },
+			Quiet:  true, Inject: holdSnapshot,
 		},
 	}
 }
 
 func missPartition(ctx context.Context, w *World) error {
 	var names []string
-	if err := w.admin.QueryRow(ctx, `SELECT array_agg(c.relname ORDER BY c.relname) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-	  WHERE i.inhparent = '`+cell+`.payment_outbox_attempts'::regclass AND pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT'`).Scan(&names); err != nil {
+	if err := w.admin.QueryRow(ctx, `SELECT array_agg(c.relname ORDER BY c.relname) FROM pg_inherits i
+		JOIN pg_class c ON c.oid = i.inhrelid
+	  WHERE i.inhparent = '`+cell+`.payment_outbox_attempts'::regclass
+	  AND pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT'`).Scan(&names); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -72,7 +78,8 @@ func missPartition(ctx context.Context, w *World) error {
 	err := await.Until(ctx, 15*time.Second, "the rows of DEFAULT to have a partition of their own", func() (bool, error) {
 		var left, partitions int
 		err := w.admin.QueryRow(ctx, `SELECT (SELECT count(*) FROM `+cell+`.payment_outbox_attempts_default),
-		  (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = '`+cell+`.payment_outbox_attempts'::regclass)`).Scan(&left, &partitions)
+		  (SELECT count(*) FROM pg_inherits i
+		  WHERE i.inhparent = '`+cell+`.payment_outbox_attempts'::regclass)`).Scan(&left, &partitions)
 		return left == 0 && partitions >= len(names), err
 	})
 	if err != nil {
@@ -85,7 +92,8 @@ func migrateUnderTraffic(ctx context.Context, w *World) error {
 	// Another build of the same source, as the next version would be: other bytes,
 	// other process, same installation.
 	next := filepath.Join(w.dir, "railhead-next")
-	command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", "faultpoint", "-ldflags=-s", "-o", next, "./cmd/railhead")
+	command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", "faultpoint", "-ldflags=-s", "-o",
+		next, "./cmd/railhead")
 	command.Dir = w.Lane.built.root
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the next version: %w\n%s", err, output)
@@ -214,7 +222,8 @@ func (w *World) claimed(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	var seconds float64
-	err := w.admin.QueryRow(ctx, `SELECT coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM a.claimed_at - k.created_at)), 0)
+	err := w.admin.QueryRow(ctx, `SELECT coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch
+		FROM a.claimed_at - k.created_at)), 0)
 	  FROM `+cell+`.payment_outbox_keys k
 	  JOIN `+cell+`.payment_outbox_attempts a ON a.outbox_id = k.outbox_id AND a.attempt_no = 1
 	  WHERE k.created_at > $1`, since).Scan(&seconds)

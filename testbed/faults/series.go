@@ -60,7 +60,8 @@ func (s Series) Run(ctx context.Context) (Total, error) {
 			fmt.Fprintf(out, "     %s\n", report.Error)
 		}
 		if old {
-			fmt.Fprintf(out, "     from the evidence, of %s: what this build has lost, doubled or said falsely stays in the sum\n", report.At.Format(time.RFC3339))
+			fmt.Fprintf(out, "     from the evidence, of %s: what this build has lost, doubled or said falsely stays in the "+
+				"sum\n", report.At.Format(time.RFC3339))
 			return
 		}
 		fmt.Fprintf(out, "     logs and ledgers: %s\n", report.Folder)

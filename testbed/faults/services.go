@@ -118,9 +118,12 @@ func (w *World) startService(ctx context.Context, kind, name, url string, points
 	for n, point := range points {
 		names[n] = string(point)
 	}
-	env := append(append(w.Options.environment(), w.env...), reach, "RAILHEAD_CELL="+cell, "RAILHEAD_RAILS_FILE="+w.railsFile(),
-		"RAILHEAD_WORKER_ID="+name, "RAILHEAD_HTTP_ADDR_FILE="+addrFile, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, "state-"+name),
-		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","), "RAILHEAD_API_ADDR="+w.apiAddr)
+	env := append(append(w.Options.environment(), w.env...), reach, "RAILHEAD_CELL="+cell,
+		"RAILHEAD_RAILS_FILE="+w.railsFile(),
+		"RAILHEAD_WORKER_ID="+name, "RAILHEAD_HTTP_ADDR_FILE="+addrFile,
+		"RAILHEAD_STATE_DIR="+filepath.Join(w.dir, "state-"+name),
+		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","),
+		"RAILHEAD_API_ADDR="+w.apiAddr)
 	p, _, err := child.In(w.dir, name, w.Lane.built.Railhead, env, kind).Listen(ctx, addrFile)
 	if p == nil {
 		return nil, err

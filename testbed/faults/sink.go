@@ -51,7 +51,8 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mac := hmac.New(sha256.New, []byte(sinkSecret))
 	mac.Write([]byte(r.Header.Get("webhook-id") + "." + r.Header.Get("webhook-timestamp") + "." + string(body)))
 	signed := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	if err != nil || json.Unmarshal(body, &d) != nil || r.Header.Get("webhook-id") != d.ID || r.Header.Get("webhook-signature") != signed {
+	if err != nil || json.Unmarshal(body, &d) != nil || r.Header.Get("webhook-id") != d.ID ||
+		r.Header.Get("webhook-signature") != signed {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}

@@ -57,7 +57,8 @@ func (w *World) newStandby(ctx context.Context) (*standby, error) {
 		return nil, err
 	}
 	w.ends = append(w.ends, func(context.Context) error { s.wire.close(); return nil })
-	if s.server, err = startStandby(ctx, data, primary.TCPURL(s.wire.Addr(), "postgres", "")+"&application_name=standby"); err != nil {
+	if s.server, err = startStandby(ctx, data,
+		primary.TCPURL(s.wire.Addr(), "postgres", "")+"&application_name=standby"); err != nil {
 		return nil, err
 	}
 	w.ends = append(w.ends, s.server.Stop)
@@ -93,12 +94,14 @@ func startStandby(ctx context.Context, data, primary string) (*pgserver.Server, 
 		return nil, err
 	}
 	// The data may come from a restore, whose target a standby must not stop at.
-	if err := configure(data, "restore_command = ''", "recovery_target_time = ''", "recovery_target_lsn = ''"); err != nil {
+	if err := configure(data, "restore_command = ''", "recovery_target_time = ''",
+		"recovery_target_lsn = ''"); err != nil {
 		return nil, err
 	}
 	return pgserver.Start(ctx, pgserver.Options{
 		DataDir: data, TCP: "127.0.0.1:0",
-		Settings: map[string]string{"max_connections": "90", "primary_conninfo": primary, "wal_retrieve_retry_interval": "200ms"},
+		Settings: map[string]string{"max_connections": "90", "primary_conninfo": primary,
+			"wal_retrieve_retry_interval": "200ms"},
 	})
 }
 
@@ -109,7 +112,8 @@ func (w *World) move(ctx context.Context, data string, env ...string) error {
 		return err
 	}
 	moved, err := pgserver.Start(ctx, pgserver.Options{
-		DataDir: data, Env: env, TCP: "127.0.0.1:0", Settings: map[string]string{"max_connections": "90", "deadlock_timeout": "200ms"},
+		DataDir: data, Env: env, TCP: "127.0.0.1:0",
+		Settings: map[string]string{"max_connections": "90", "deadlock_timeout": "200ms"},
 	})
 	if err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 // starveFaults leave a process alive and give it next to no processor.
 func starveFaults() []Fault {
 	return []Fault{{
-		Name: "relayer_starved", About: "one of two relayers gets the processor for 5 of each 50 ms: the other carries on, nothing is paid twice",
+		Name: "relayer_starved", About: "one of two relayers gets the processor for 5 of each 50 ms: the other carries " +
+			"on, nothing is paid twice",
 		Adjust: func(o *Options) { o.Relayers, o.Rounds, o.Wave = 2, 3, 40 },
 		Inject: func(ctx context.Context, w *World) error {
 			for range w.Options.Rounds {

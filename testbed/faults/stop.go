@@ -22,7 +22,8 @@ func stopFaults() []Fault {
 			Inject: gracefulStop, Check: noneUnknown,
 		},
 		{
-			Name: "second_signal", About: "SIGTERM, and another one while the relayer waits for a bank that hangs: it ends at once",
+			Name: "second_signal", About: "SIGTERM, and another one while the relayer waits for a bank that hangs: it ends " +
+				"at once",
 			Adjust: func(o *Options) { o.Rounds, o.ClaimTimeout, o.Drain = 2, 12*time.Second, 6*time.Second },
 			Inject: secondSignal,
 		},
@@ -102,7 +103,8 @@ func secondSignal(ctx context.Context, w *World) error {
 		}
 		if err := await.Until(ctx, reachWithin, "the relayer to drain", func() (bool, error) {
 			var draining bool
-			err := w.admin.QueryRow(ctx, `SELECT status = 'draining' FROM `+cell+`.outbox_heartbeats WHERE name = $1`, victim.Name).Scan(&draining)
+			err := w.admin.QueryRow(ctx, `SELECT status = 'draining' FROM `+cell+`.outbox_heartbeats
+				WHERE name = $1`, victim.Name).Scan(&draining)
 			return draining || !victim.Alive(), err
 		}); err != nil {
 			return err

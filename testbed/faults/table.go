@@ -8,7 +8,8 @@ import (
 // All is the table of faults, in the order in which they run.
 func All() []Fault {
 	return slices.Concat(killFaults(), freezeFaults(), stopFaults(), serverFaults(), networkFaults(), commitFaults(),
-		answerFaults(), turnedAwayFaults(), inquiryFaults(), windowFaults(), hangFaults(), notifyFaults(), lockFaults(), callerFaults(), apiFaults(), failoverFaults(), forgetfulFaults(), restoreFaults(), poolerFaults(),
+		answerFaults(), turnedAwayFaults(), inquiryFaults(), windowFaults(), hangFaults(), notifyFaults(), lockFaults(),
+		callerFaults(), apiFaults(), failoverFaults(), forgetfulFaults(), restoreFaults(), poolerFaults(),
 		clockFaults(), diskFaults(), schemaFaults(), tamperFaults(), starveFaults(), machineFaults(), mixedFaults())
 }
 

@@ -22,11 +22,13 @@ import (
 func tamperFaults() []Fault {
 	return []Fault{
 		{
-			Name: "tampered_by_superuser", About: "a superuser turns the guards off and edits, removes, renumbers and invents rows under traffic: the proofs name each",
+			Name: "tampered_by_superuser", About: "a superuser turns the guards off and edits, removes, renumbers and " +
+				"invents rows under traffic: the proofs name each",
 			Adjust: func(o *Options) { o.Wave, o.Rails = 40, []string{Keyed, Asked} }, Inject: tamper,
 		},
 		{
-			Name: "tampered_page", About: "a byte of the archive is changed on the disk while the server is down: the server says so and hands the row to no session",
+			Name: "tampered_page", About: "a byte of the archive is changed on the disk while the server is down: the server " +
+				"says so and hands the row to no session",
 			Adjust: func(o *Options) { o.Relayers, o.Reapers, o.Rails = 0, 0, []string{Keyed} }, Quiet: true, Inject: flipByte,
 		},
 	}
@@ -70,7 +72,8 @@ func tamper(ctx context.Context, w *World) error {
 		w.Injected++
 		if err := w.unguarded(ctx, conn, func(tx pgx.Tx) error {
 			for _, table := range []string{"attempts", "instructions", "keys"} {
-				if _, err := tx.Exec(ctx, `CREATE TEMP TABLE kept_`+table+` AS SELECT * FROM `+cell+`.payment_outbox_`+table+` WHERE outbox_id = $1`, id); err != nil {
+				if _, err := tx.Exec(ctx, `CREATE TEMP TABLE kept_`+table+` AS SELECT * FROM `+cell+`.payment_outbox_`+table+`
+					WHERE outbox_id = $1`, id); err != nil {
 					return err
 				}
 			}
@@ -137,10 +140,12 @@ func (w *World) proven(ctx context.Context, id string) (bool, error) {
 // superuser would who does not want to be noticed.
 func (w *World) unguarded(ctx context.Context, conn *pgx.Conn, do func(pgx.Tx) error) error {
 	const triggers = `SELECT format('ALTER TABLE ONLY %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
-	  format('ALTER TABLE ONLY %s ENABLE %s TRIGGER %I', tgrelid::regclass, CASE tgenabled WHEN 'A' THEN 'ALWAYS' ELSE '' END, tgname)
+	  format('ALTER TABLE ONLY %s ENABLE %s TRIGGER %I', tgrelid::regclass, CASE tgenabled WHEN 'A' THEN 'ALWAYS'
+	  ELSE '' END, tgname)
 	  FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
 	  WHERE c.relnamespace = '` + cell + `'::regnamespace AND NOT tgisinternal ORDER BY 1`
-	const tablesSQL = `SELECT string_agg(DISTINCT tgrelid::regclass::text, ', ') FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+	const tablesSQL = `SELECT string_agg(DISTINCT tgrelid::regclass::text, ', ') FROM pg_trigger
+		JOIN pg_class c ON c.oid = tgrelid
 	  WHERE c.relnamespace = '` + cell + `'::regnamespace AND NOT tgisinternal`
 	type both struct{ Off, On string }
 	var last error

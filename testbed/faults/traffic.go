@@ -57,7 +57,8 @@ func (w *World) call(plan int, points []faultpoint.Point, more ...string) (*Proc
 		"-plan", w.plan(plan), "-journal", w.journal(plan), "-callers", strconv.Itoa(w.Options.Callers),
 		"-pace", w.Options.Pace.String(),
 	}, more...)
-	started, err := child.In(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env, args...).Start()
+	started, err := child.In(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env,
+		args...).Start()
 	if err != nil {
 		return nil, err
 	}

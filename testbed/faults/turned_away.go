@@ -16,7 +16,8 @@ import (
 func turnedAwayFaults() []Fault {
 	storm := func(name string, payments int, lasting time.Duration, adjust func(*Options)) Fault {
 		return Fault{
-			Name: name, About: fmt.Sprintf("both banks answer 429 to everything for %s, while %d payments come in, some of which have lost an answer", lasting, payments),
+			Name: name, About: fmt.Sprintf("both banks answer 429 to everything for %s, while %d payments come in, some of "+
+				"which have lost an answer", lasting, payments),
 			Adjust: func(o *Options) {
 				// Nothing may wait for an operator, not even what the bank would call a duplicate.
 				o.Wave, o.OnReplay = payments, railsim.ReplayStored
@@ -36,7 +37,8 @@ func turnedAwayFaults() []Fault {
 		storm("rate_limit_storm", 240, 8*time.Second, func(o *Options) { o.HealWithin = 90 * time.Second }),
 		long,
 		{
-			Name: "poisoned_route", About: "both banks answer 404, with a page, to one instruction in a hundred, and two relayers serve them",
+			Name: "poisoned_route", About: "both banks answer 404, with a page, to one instruction in a hundred, and two " +
+				"relayers serve them",
 			Adjust: func(o *Options) {
 				// What a bank that keeps keys refuses so is sent again until max_sends.
 				o.Wave, o.Relayers, o.MaxSends, o.HealWithin = 800, 2, 4, 90*time.Second
@@ -109,7 +111,8 @@ func poisonRoutes(ctx context.Context, w *World) error {
 	var rules []railsim.Fault
 	for n := range w.Options.Wave {
 		if poisoned(n) {
-			rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: http.StatusNotFound, Plain: true,
+			rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: http.StatusNotFound,
+				Plain: true,
 				Match: railsim.Match{ReferencePrefix: instructionID(n)}})
 		}
 	}
@@ -117,7 +120,8 @@ func poisonRoutes(ctx context.Context, w *World) error {
 		return err
 	}
 	var pauses int
-	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_operator_log WHERE act = 'PAUSE_RAIL'`).Scan(&pauses); err != nil {
+	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_operator_log
+		WHERE act = 'PAUSE_RAIL'`).Scan(&pauses); err != nil {
 		return err
 	}
 	if pauses > 0 {
@@ -155,7 +159,8 @@ func (w *World) lettersOfThePoisoned(f Facts) {
 	wave := w.wave()
 	for _, key := range f.Keys {
 		if letter, ok := f.Letters[key.OutboxID]; wave[key.InstructionID] && ok != want[key.InstructionID] {
-			w.Broken("%s: a dead letter %v (%s), its route was refused %v", key.InstructionID, ok, letter.Reason, want[key.InstructionID])
+			w.Broken("%s: a dead letter %v (%s), its route was refused %v", key.InstructionID, ok, letter.Reason,
+				want[key.InstructionID])
 		}
 	}
 }

@@ -19,17 +19,20 @@ func windowFaults() []Fault {
 	}
 	return []Fault{
 		{
-			Name: "key_window_over", About: "the lanes are paused until the bank has forgotten the keys of payments whose answers were lost",
+			Name: "key_window_over", About: "the lanes are paused until the bank has forgotten the keys of payments whose " +
+				"answers were lost",
 			Adjust: func(o *Options) { few(o); o.KeyWindow = 4 * time.Second },
 			Inject: outlastWindow, Quiet: true,
 		},
 		{
-			Name: "refused_meanwhile", About: "the first send is on its way for seconds, and the bank refuses every further one for load",
+			Name: "refused_meanwhile", About: "the first send is on its way for seconds, and the bank refuses every further " +
+				"one for load",
 			Adjust: func(o *Options) { few(o); o.IDAfterRefusal = payment.IDSame },
 			Inject: refuseMeanwhile, Quiet: true,
 		},
 		{
-			Name: "replay_duplicate", About: "the bank executes, loses the answer and does not find the payment; it is replayed, and the bank calls it a duplicate",
+			Name: "replay_duplicate", About: "the bank executes, loses the answer and does not find the payment; it is " +
+				"replayed, and the bank calls it a duplicate",
 			Adjust: func(o *Options) {
 				few(o)
 				o.MaxSends, o.IDAfterRefusal = 1, payment.IDSame
@@ -68,14 +71,16 @@ func outlastWindow(ctx context.Context, w *World) error {
 	if err := w.Snapshot(ctx); err != nil {
 		return err
 	}
-	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_rails SET paused = false WHERE rail_type = '*'`); err != nil {
+	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_rails SET paused = false
+		WHERE rail_type = '*'`); err != nil {
 		return err
 	}
 	if _, err := w.AwaitRest(ctx); err != nil {
 		w.Broken("after the pause: %v", err)
 	}
 	w.Injected++
-	return w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_attempts WHERE error_code = 'KEY_WINDOW_CLOSED'`).Scan(&w.Hit)
+	return w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_attempts
+		WHERE error_code = 'KEY_WINDOW_CLOSED'`).Scan(&w.Hit)
 }
 
 func refuseMeanwhile(ctx context.Context, w *World) error {
@@ -84,7 +89,8 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 		{Kind: railsim.DelayArrival, Probability: 1, DelayMS: onItsWay.Milliseconds(), Match: railsim.Match{Nth: 1}},
 	}
 	for n := 2; n <= w.Options.MaxSends; n++ {
-		rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: 422, Word: "REFUSED", Code: "AB05", Match: railsim.Match{Nth: int64(n)}})
+		rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: 422, Word: "REFUSED",
+			Code: "AB05", Match: railsim.Match{Nth: int64(n)}})
 	}
 	if err := w.Dedupes.Spoil(ctx, rules...); err != nil {
 		return err
@@ -149,14 +155,16 @@ func replayExecuted(ctx context.Context, w *World) error {
 		}
 		w.Injected++
 		if each.CanBeAsked {
-			if err := w.operate(ctx, "payment", "inquire", each.OutboxID, "--reason", "the bank's word, to resolve it"); err != nil {
+			if err := w.operate(ctx, "payment", "inquire", each.OutboxID, "--reason",
+				"the bank's word, to resolve it"); err != nil {
 				return err
 			}
 		}
 		if _, err := w.AwaitRest(ctx); err != nil {
 			return err
 		}
-		if err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--rail-silent", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
+		if err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--rail-silent",
+			"--evidence-date", time.Now().UTC().Format(time.DateOnly),
 			"--document", "the bank's inquiry", "--reason", "the bank does not find it"); err != nil {
 			return err
 		}
@@ -184,7 +192,8 @@ func replayExecuted(ctx context.Context, w *World) error {
 
 // denies asks the bank for a payment as an operator would, and wants it not to be found.
 func (b *Bank) denies(ctx context.Context, instructionID string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL+"/payments/by-reference/"+instructionID, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL+"/payments/by-reference/"+instructionID,
+		http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -89,11 +89,14 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	if o.ByReference {
 		mode = []string{"--mode", string(railsim.Provisional), "--settle-delay", o.SettleAfter.String()}
 	}
-	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, append(mode, "--key-window", cmp.Or(o.BankWindow, o.KeyWindow).String(),
-		"--on-replay", string(o.OnReplay), "--store-refusals="+strconv.FormatBool(o.IDAfterRefusal == payment.IDNew))...); err != nil {
+	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed,
+		append(mode, "--key-window", cmp.Or(o.BankWindow, o.KeyWindow).String(),
+			"--on-replay", string(o.OnReplay),
+			"--store-refusals="+strconv.FormatBool(o.IDAfterRefusal == payment.IDNew))...); err != nil {
 		return nil, err
 	}
-	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1, append(mode, "--dedupe=false")...); err != nil {
+	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1,
+		append(mode, "--dedupe=false")...); err != nil {
 		return nil, err
 	}
 	if err := w.applyRails(ctx); err != nil {

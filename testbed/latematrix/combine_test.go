@@ -200,7 +200,8 @@ func evidences(second bool) []evidence {
 	for _, event := range events {
 		all = append(all,
 			evidence{bankItem, executed, event, referenceA}, evidence{bankItem, executed, event, referenceB},
-			evidence{bankItem, refused, event, ""}, evidence{bankItem, refused, event, referenceA}, evidence{bankItem, pending, event, ""})
+			evidence{bankItem, refused, event, ""}, evidence{bankItem, refused, event, referenceA},
+			evidence{bankItem, pending, event, ""})
 	}
 	return all
 }

@@ -90,7 +90,9 @@ type report struct {
 }
 
 func newFacts(b bank) *facts {
-	return &facts{bank: b, asks: map[int]int{}, vetoed: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, events: map[string]bool{}, denials: map[string]int{}, executions: map[string]bool{}}
+	return &facts{bank: b, asks: map[int]int{}, vetoed: map[int]int{}, proven: map[string]bool{},
+		ruledOut: map[string]bool{}, reports: map[report]bool{}, events: map[string]bool{}, denials: map[string]int{},
+		executions: map[string]bool{}}
 }
 
 // sent is a claim on which a worker sends, or may have sent when it is lost.
@@ -292,7 +294,8 @@ func (f *facts) torn() bool {
 			return true
 		}
 	}
-	return f.refusals > 0 && len(f.executions) > 0 && len(f.vetoed) == 0 && !slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused })
+	return f.refusals > 0 && len(f.executions) > 0 && len(f.vetoed) == 0 &&
+		!slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused })
 }
 
 // paid is proof of an execution, unless an operator has found out about that one.

@@ -20,7 +20,8 @@ import (
 )
 
 var (
-	one     = flag.Uint64("one-of", 0, "play one of so many combinations on every rail; 0: the part that every test run plays")
+	one = flag.Uint64("one-of", 0, "play one of so many combinations on every rail; 0: the part that every test "+
+		"run plays")
 	account = flag.String("account", "", "file that TestLateMatrix writes its account to")
 )
 
@@ -276,7 +277,8 @@ func (w *world) prove(all *tally) {
 	w.must(err)
 	for _, result := range report.Proofs {
 		if result.Status != proofs.Passed {
-			all.found = append(all.found, finding{rule: "proof " + result.Name, when: "at the end", rows: fmt.Sprintf("%d offences: %s", result.Offences, strings.Join(result.First, "; "))})
+			all.found = append(all.found, finding{rule: "proof " + result.Name, when: "at the end",
+				rows: fmt.Sprintf("%d offences: %s", result.Offences, strings.Join(result.First, "; "))})
 		}
 	}
 }

@@ -135,7 +135,8 @@ func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 	default:
 		wasExecuted := p.facts.isPaid() || p.facts.inDoubt() && even
 		err = w.resolve(ctx, p, wasExecuted)
-		if errors.Is(err, outbox.ErrNotAllowed) && !wasExecuted && strings.Contains(err.Error(), "the rail reported that it executed the payment") {
+		if errors.Is(err, outbox.ErrNotAllowed) && !wasExecuted &&
+			strings.Contains(err.Error(), "the rail reported that it executed the payment") {
 			// Evidence that it was not does not stand against the rail's word of these minutes.
 			wasExecuted = true
 			err = w.resolve(ctx, p, wasExecuted)

@@ -129,13 +129,15 @@ type spoken struct {
 
 var sendResults = map[word]payment.Result{
 	accepted: payment.ResultAccepted, refused: payment.ResultRefusedFinal, later: payment.ResultRefusedTransient,
-	unknown: payment.ResultUnknown, seenBefore: payment.ResultUnknown, notSent: payment.ResultNotSent, busy: payment.ResultRefusedLater, broken: payment.ResultRefusedRail,
+	unknown: payment.ResultUnknown, seenBefore: payment.ResultUnknown, notSent: payment.ResultNotSent,
+	busy: payment.ResultRefusedLater, broken: payment.ResultRefusedRail,
 	window: payment.ResultWindowClosed, tampered: payment.ResultTampered, checked: payment.ResultCheckFailed,
 }
 
 var inquiryResults = map[word]payment.Result{
 	accepted: payment.ResultExecuted, executed: payment.ResultExecuted, refused: payment.ResultRefused,
-	unknown: payment.ResultUnavailable, notFound: payment.ResultNotFound, notSent: payment.ResultNotSent, busy: payment.ResultRefusedLater,
+	unknown: payment.ResultUnavailable, notFound: payment.ResultNotFound, notSent: payment.ResultNotSent,
+	busy:    payment.ResultRefusedLater,
 	pending: payment.ResultInProgress,
 }
 
@@ -156,7 +158,8 @@ func (p *life) spoken(c payment.Claim, says word, vetoed bool) (spoken, bool) {
 		reference = p.reference(c)
 	}
 	o := payment.Outcome{
-		AttemptID: payment.NewID(), Claim: c, Result: result, Decision: p.rail.profile.Decide(c, payment.Answer{Result: result, SeenBefore: says == seenBefore}),
+		AttemptID: payment.NewID(), Claim: c, Result: result,
+		Decision:      p.rail.profile.Decide(c, payment.Answer{Result: result, SeenBefore: says == seenBefore}),
 		RailReference: reference, WorkerID: worker, ProfileVersion: 1, RenderVersion: render,
 	}
 	o.Decision.Delay = 0 // due again at once

@@ -91,7 +91,8 @@ func (w *world) must(err error) {
 // callBack is the bank's callback about a payment.
 func (w *world) callBack(p *life, e evidence) error {
 	err := w.callbacks.Deliver(w.t.Context(), calls.Report{
-		Rail: p.rail.name, Event: e.event + "-" + p.id.String(), Key: p.railKey, Status: string(e.word), Reference: p.named(e.reference),
+		Rail: p.rail.name, Event: e.event + "-" + p.id.String(), Key: p.railKey, Status: string(e.word),
+		Reference: p.named(e.reference),
 	})
 	if err != nil {
 		return err
@@ -168,7 +169,8 @@ func (w *world) enqueue(ctx context.Context, name string, all []combination) ([]
 
 func (w *world) readKeys(ctx context.Context, lives []*life) error {
 	byID := index(lives)
-	rows, err := w.looker.Query(ctx, `SELECT outbox_id, 'rh' || replace(rail_key::text, '-', '') FROM railhead.payment_outbox_keys WHERE outbox_id = ANY ($1::uuid[])`, ids(lives))
+	rows, err := w.looker.Query(ctx, `SELECT outbox_id, 'rh' || replace(rail_key::text, '-', '')
+		FROM railhead.payment_outbox_keys WHERE outbox_id = ANY ($1::uuid[])`, ids(lives))
 	if err != nil {
 		return err
 	}
@@ -202,7 +204,8 @@ const viewSQL = `
 	  p.outbox_id IS NOT NULL, coalesce(p.next_action, ''), coalesce(p.outcome_unknown, false), coalesce(p.next_attempt_at = 'infinity', false),
 	  CASE WHEN d.status NOT IN ('manual_replay', 'resolved') THEN d.reason ELSE '' END, d.outbox_id IS NOT NULL,
 	  p.payload IS NOT NULL OR a.payload, a.dispatched, a.cancelled,
-	  a.rows || CASE WHEN p.outbox_id IS NULL THEN '' ELSE format(', waits to %s unknown=%s', p.next_action, p.outcome_unknown) END
+	  a.rows || CASE WHEN p.outbox_id IS NULL THEN ''
+	  ELSE format(', waits to %s unknown=%s', p.next_action, p.outcome_unknown) END
 	    || coalesce(', letter ' || d.reason || ' ' || d.status, '')
 	FROM railhead.payment_outbox_keys k
 	LEFT JOIN railhead.v_outbox_pending p ON p.outbox_id = k.outbox_id

@@ -59,10 +59,12 @@ func TestConflictOfWhatWasCancelled(t *testing.T) {
 		w.cancel(rt)
 		one := w.all[0]
 		forgotten := payment.Claim{
-			OutboxID: one.id, RailType: w.name, AttemptNo: 1, Action: payment.ActionSend, ClaimedAt: time.Now().Truncate(time.Microsecond),
+			OutboxID: one.id, RailType: w.name, AttemptNo: 1, Action: payment.ActionSend,
+			ClaimedAt: time.Now().Truncate(time.Microsecond),
 		}
 		decision := w.profile.Decide(forgotten, payment.Answer{Result: payment.ResultUnknown})
-		same(rt, "late", w.slow(rt, w.outcome(forgotten, decision, payment.ResultUnknown, "", "worker")), payment.VerdictConflict)
+		same(rt, "late", w.slow(rt, w.outcome(forgotten, decision, payment.ResultUnknown, "", "worker")),
+			payment.VerdictConflict)
 		w.check(rt)
 		w.resolve(rt)
 		w.check(rt)
@@ -75,19 +77,23 @@ func install(t *testing.T) *installation {
 	cell := celltest.New(t)
 	i := &installation{cell: cell}
 	var err error
-	if i.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema}); err != nil {
+	if i.ingest, err = ingest.Open(t.Context(),
+		ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.ingest.Close)
-	if i.executor, err = executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema}); err != nil {
+	if i.executor, err = executor.Open(t.Context(),
+		ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.executor.Close)
-	if i.reports, err = callbacks.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema}); err != nil {
+	if i.reports, err = callbacks.Open(t.Context(),
+		ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.reports.Close)
-	if i.operator, err = operator.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema}); err != nil {
+	if i.operator, err = operator.Open(t.Context(),
+		ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.operator.Close)
@@ -114,13 +120,16 @@ const seenSQL = `
 	SELECT k.outbox_id::text,
 	  coalesce(array_agg(a.state::text ORDER BY a.attempt_no) FILTER (WHERE a.attempt_no IS NOT NULL), '{}'),
 	  coalesce(array_agg(a.attempt_no = a.place ORDER BY a.attempt_no) FILTER (WHERE a.attempt_no IS NOT NULL), '{}'),
-	  coalesce((array_agg(a.outcome_unknown ORDER BY a.attempt_no DESC) FILTER (WHERE a.state <> 'LATE_OUTCOME'))[1], false),
+	  coalesce((array_agg(a.outcome_unknown
+	  ORDER BY a.attempt_no DESC) FILTER (WHERE a.state <> 'LATE_OUTCOME'))[1], false),
 	  p.outbox_id IS NOT NULL, p.next_action, p.outcome_unknown, p.provisional, p.attempt_count,
-	  (SELECT d.reason FROM railhead.payment_dead_letters d WHERE d.outbox_id = k.outbox_id AND d.status NOT IN ('manual_replay', 'resolved')),
+	  (SELECT d.reason FROM railhead.payment_dead_letters d WHERE d.outbox_id = k.outbox_id
+	  AND d.status NOT IN ('manual_replay', 'resolved')),
 	  EXISTS (SELECT FROM railhead.payment_outbox_claims f WHERE k.outbox_id = ANY (f.outbox_ids))
 	FROM railhead.payment_outbox_keys k
 	LEFT JOIN LATERAL (
-	  SELECT t.*, row_number() OVER (ORDER BY t.attempt_no) AS place FROM railhead.payment_outbox_attempts t WHERE t.outbox_id = k.outbox_id) a ON true
+	  SELECT t.*, row_number() OVER (ORDER BY t.attempt_no) AS place FROM railhead.payment_outbox_attempts t
+	  WHERE t.outbox_id = k.outbox_id) a ON true
 	LEFT JOIN railhead.payment_outbox_pending p ON p.outbox_id = k.outbox_id
 	WHERE k.outbox_id = ANY ($1::uuid[])
 	GROUP BY k.outbox_id, p.outbox_id, p.next_action, p.outcome_unknown, p.provisional, p.attempt_count`
@@ -145,7 +154,8 @@ func (w *world) check(t *rapid.T) {
 
 func (w *world) compare(t *rapid.T, one *instruction, s seen) {
 	bad := func(what string, got, want any) {
-		t.Fatalf("%s of %s is %v, want %v\nrows %v\nmodel %+v\ntruth %+v", what, one.order.InstructionID, got, want, s.States, one.model, one.rail)
+		t.Fatalf("%s of %s is %v, want %v\nrows %v\nmodel %+v\ntruth %+v", what, one.order.InstructionID, got, want,
+			s.States, one.model, one.rail)
 	}
 	if len(s.States) != one.rows || slices.Contains(s.Unknown, false) {
 		bad("the numbering", len(s.States), one.rows)
@@ -173,8 +183,10 @@ func (w *world) compare(t *rapid.T, one *instruction, s seen) {
 		bad("being in pending", s.Waiting, one.waiting)
 	case letter != one.letter:
 		bad("the open dead letter", letter, one.letter)
-	case s.Waiting && (*s.Action != string(one.action) || *s.WaitsUnknown != one.waitsUnknown || *s.WaitsTaken != one.waitsTaken):
-		bad("how it waits", []any{*s.Action, *s.WaitsUnknown, *s.WaitsTaken}, []any{one.action, one.waitsUnknown, one.waitsTaken})
+	case s.Waiting && (*s.Action != string(one.action) || *s.WaitsUnknown != one.waitsUnknown ||
+		*s.WaitsTaken != one.waitsTaken):
+		bad("how it waits", []any{*s.Action, *s.WaitsUnknown, *s.WaitsTaken},
+			[]any{one.action, one.waitsUnknown, one.waitsTaken})
 	case s.Waiting && *s.Count != one.rows:
 		bad("attempt_count", *s.Count, one.rows)
 	case one.open > 0 && !s.InFlight:
@@ -188,9 +200,11 @@ func (w *world) compare(t *rapid.T, one *instruction, s seen) {
 		bad("the number of executions", one.rail.executed, "at most 1")
 	case one.state == payment.Dispatched && one.rail.executed == 0:
 		bad("DISPATCHED", "said", "false")
-	case (one.state == payment.Failed || one.state == payment.Cancelled) && one.rail.executed > 0 && !conflict && !one.unaware():
+	case (one.state == payment.Failed || one.state == payment.Cancelled) && one.rail.executed > 0 && !conflict &&
+		!one.unaware():
 		bad(string(one.state), "said", "false")
-	case !one.waiting && one.open == 0 && one.letter == "" && one.state != payment.Dispatched && one.state != payment.Cancelled && one.state != payment.Failed:
+	case !one.waiting && one.open == 0 && one.letter == "" && one.state != payment.Dispatched &&
+		one.state != payment.Cancelled && one.state != payment.Failed:
 		bad("it", "lost", "somewhere that a person sees")
 	}
 }

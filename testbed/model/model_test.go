@@ -84,7 +84,8 @@ type named struct {
 
 func enqueued(policy payment.Policy, past *past) *model {
 	return &model{
-		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, claimSent: map[int]bool{}, answers: map[int]payment.State{},
+		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, claimSent: map[int]bool{},
+		answers:   map[int]payment.State{},
 		claimedAt: map[int]time.Time{}, stored: map[string]bool{}, past: past, mayRepeat: past.restored,
 		noKeys: policy.ResendOnUnknown != payment.ResendSameKey,
 		covers: policy.AnswerCoversKey, again: policy.IDAfterRefusal == payment.IDSame,
@@ -125,9 +126,10 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	if state == payment.Failed && isRefusal(result) {
 		m.refusedAt, m.settledAt = m.rows, m.rows
 	}
-	byAnother := state == payment.Dispatched && result == payment.ResultExecuted && slices.ContainsFunc(m.lates, func(l late) bool {
-		return l.no > answers && l.result == payment.ResultExecuted && l.claim != answers
-	})
+	byAnother := state == payment.Dispatched && result == payment.ResultExecuted &&
+		slices.ContainsFunc(m.lates, func(l late) bool {
+			return l.no > answers && l.result == payment.ResultExecuted && l.claim != answers
+		})
 	m.hears(named{
 		no: m.rows, claim: answers, result: result, executed: state == payment.Dispatched, reference: reference,
 		at: m.claimedAt[answers], byAnother: byAnother,
@@ -162,11 +164,14 @@ func (m *model) number(c payment.Claim) int {
 // refused what was reported to be refused; and after a restore, what would end the payment
 // or send it as if for the first time.
 func (m *model) fast(o payment.Outcome) bool {
-	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched && slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
-	reported := slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == 0 && l.result == payment.ResultRefused })
+	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched &&
+		slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
+	reported := slices.ContainsFunc(m.lates,
+		func(l late) bool { return l.claim == 0 && l.result == payment.ResultRefused })
 	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && reported
 	d := o.Decision
-	weighed = weighed || m.restored && (d.State == payment.Failed || d.Requeue && d.NextAction == payment.ActionSend && !d.OutcomeUnknown)
+	weighed = weighed || m.restored && (d.State == payment.Failed || d.Requeue && d.NextAction == payment.ActionSend &&
+		!d.OutcomeUnknown)
 	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
@@ -191,9 +196,11 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	has := func(results ...payment.Result) bool {
 		return slices.ContainsFunc(since, func(l late) bool { return slices.Contains(results, l.result) })
 	}
-	executes, proof := d.State == payment.Dispatched, slices.IndexFunc(since, func(l late) bool { return l.result == payment.ResultExecuted })
+	executes, proof := d.State == payment.Dispatched,
+		slices.IndexFunc(since, func(l late) bool { return l.result == payment.ResultExecuted })
 	refused := slices.ContainsFunc(since, func(l late) bool {
-		return l.result == payment.ResultRefused && (m.claimSent[claim] || proof >= 0 && l.no > since[proof].no || !m.repeats(l.reference))
+		return l.result == payment.ResultRefused &&
+			(m.claimSent[claim] || proof >= 0 && l.no > since[proof].no || !m.repeats(l.reference))
 	})
 	others := func(reference string) bool {
 		return slices.ContainsFunc(since, func(l late) bool {
@@ -206,7 +213,8 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			m.addLate(late{claim: claim, result: o.Result, reference: o.RailReference})
 		}
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
-		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.noneStands(m.settledAt) || refused || others(reference) ||
+		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.noneStands(m.settledAt) || refused ||
+			others(reference) ||
 			m.refusedAndExecuted(claim) || m.executedTwice(claim, false) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
@@ -229,10 +237,12 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			d.State, d.Reason = payment.Parked, payment.DeadOutcomeUnknown
 		}
 	}
-	if d.Requeue && d.NextAction == payment.ActionSend && m.restored && (refusalForNow(o.Result) || m.claimedAt[claim].Before(m.noticed)) {
+	if d.Requeue && d.NextAction == payment.ActionSend && m.restored &&
+		(refusalForNow(o.Result) || m.claimedAt[claim].Before(m.noticed)) {
 		d.OutcomeUnknown = true
 	}
-	if d.Requeue && d.NextAction == payment.ActionSend && slices.ContainsFunc(since, func(l late) bool { return l.spent && l.claim >= m.replayedAt }) {
+	if d.Requeue && d.NextAction == payment.ActionSend &&
+		slices.ContainsFunc(since, func(l late) bool { return l.spent && l.claim >= m.replayedAt }) {
 		d.OutcomeUnknown, d.Requeue, d.Park, d.Reason = true, false, true, payment.DeadOutcomeUnknown
 	}
 	reference := o.RailReference
@@ -257,7 +267,8 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 		m.letter = d.Reason
 	}
 	if d.Requeue {
-		m.waiting, m.action, m.waitsUnknown, m.waitsTaken = true, d.NextAction, d.OutcomeUnknown, d.Provisional && d.OutcomeUnknown
+		m.waiting, m.action, m.waitsUnknown, m.waitsTaken = true, d.NextAction, d.OutcomeUnknown, d.Provisional &&
+			d.OutcomeUnknown
 	}
 	return payment.VerdictIn
 }
@@ -285,7 +296,8 @@ func (m *model) addLate(l late) {
 	if l.claim > 0 {
 		at = m.claimedAt[l.claim]
 	}
-	m.hears(named{no: l.no, claim: l.claim, result: l.result, executed: l.result == payment.ResultExecuted, reference: l.reference, at: at})
+	m.hears(named{no: l.no, claim: l.claim, result: l.result, executed: l.result == payment.ResultExecuted,
+		reference: l.reference, at: at})
 }
 
 // confirmed reports whether the rail has said since the end that it executed the payment.
@@ -326,7 +338,8 @@ func (m *model) refusedAndExecuted(after int) bool {
 		sentAgain := since < last || !no.at.IsZero() && lastForgotten.After(no.at)
 		return slices.ContainsFunc(m.words, func(yes named) bool {
 			named := no.reference != "" && yes.reference == no.reference && !sentAgain
-			return yes.executed && yes.no > m.judgedAt && max(yes.no, no.no) > after && (named || !m.restored && standing <= m.refusedAt)
+			return yes.executed && yes.no > m.judgedAt && max(yes.no, no.no) > after &&
+				(named || !m.restored && standing <= m.refusedAt)
 		})
 	})
 }
@@ -342,10 +355,12 @@ func (m *model) repeats(reference string) bool {
 // the two after a row and not by one name, on a rail that executes a key as often as it is
 // sent. own says that what ended it is the send's own word.
 func (m *model) executedTwice(after int, own bool) bool {
-	told := slices.DeleteFunc(slices.Clone(m.words), func(n named) bool { return !n.executed || !m.ofSend(n) || n.byAnother && !own })
+	told := slices.DeleteFunc(slices.Clone(m.words),
+		func(n named) bool { return !n.executed || !m.ofSend(n) || n.byAnother && !own })
 	return m.noKeys && slices.ContainsFunc(told, func(one named) bool {
 		return slices.ContainsFunc(told, func(two named) bool {
-			return !one.at.Equal(two.at) && max(one.no, two.no) > after && (one.reference == "" || one.reference != two.reference)
+			return !one.at.Equal(two.at) && max(one.no, two.no) > after &&
+				(one.reference == "" || one.reference != two.reference)
 		})
 	})
 }
@@ -361,7 +376,10 @@ func (m *model) left(claim int) bool {
 }
 
 func (m *model) refusedOut(claim int) bool {
-	return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && n.result == payment.ResultRefused && !n.executed })
+	return slices.ContainsFunc(m.words, func(n named) bool {
+		return n.claim == claim &&
+			n.result == payment.ResultRefused && !n.executed
+	})
 }
 
 // standing is the last claim to send that no answer of its own has refused, the same of
@@ -377,7 +395,8 @@ func (m *model) standing() (last int, lastForgotten time.Time, standing int) {
 	}
 	for _, l := range m.lates {
 		reached := l.result == payment.ResultUnknown || l.result == payment.ResultAccepted
-		asked := l.unknown && slices.Contains([]payment.Result{payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound}, l.result)
+		asked := l.unknown && slices.Contains([]payment.Result{payment.ResultInProgress, payment.ResultUnavailable,
+			payment.ResultNotFound}, l.result)
 		if l.claim != 0 || !reached && (l.forgotten.IsZero() || !asked && l.result != payment.ResultExecuted) {
 			continue
 		}
@@ -394,10 +413,10 @@ func (m *model) noneStands(after int) bool {
 	return standing <= after
 }
 
-// whole reports whether a refusal speaks for the payment, and not for one of its
-// sends. What a rail reports by itself may be about a send before a replay, or one
-// that was refused for now, which a restore may have forgotten. Sends that a restore has forgotten can't be counted, and
-// the rail's rule is looked up by the first row.
+// whole reports whether a refusal speaks for the payment, and not for one of its sends. What a rail
+// reports by itself may be about a send before a replay, or one that was refused for now, which a
+// restore may have forgotten. Sends that a restore has forgotten can't be counted, and the rail's
+// rule is looked up by the first row.
 func (m *model) whole(r payment.Result, claim int, reported bool) bool {
 	return r == payment.ResultRefused && !m.suspended && !m.beforeReplay(claim) &&
 		(m.covers && m.rows > 0 && !(reported && (m.notNow || m.restored)) || !m.restored && m.sent() <= 1)
@@ -421,9 +440,11 @@ func (m *model) sent() int {
 		asked := l.unknown && !l.forgotten.IsZero() && slices.Contains([]payment.Result{
 			payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound, payment.ResultRefused,
 		}, l.result)
-		stranger := l.result == payment.ResultRefused && !slices.ContainsFunc(known, func(claim int) bool { return claim < l.no })
+		stranger := l.result == payment.ResultRefused &&
+			!slices.ContainsFunc(known, func(claim int) bool { return claim < l.no })
 		if l.claim == 0 && (asked || stranger || slices.Contains([]payment.Result{
-			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
+			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient,
+			payment.ResultRefusedBusiness,
 		}, l.result)) {
 			sent++
 		}
@@ -434,7 +455,8 @@ func (m *model) sent() int {
 // late weighs an outcome that answers no open claim.
 func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
 	executes, refuses, weight := d.State == payment.Dispatched, isRefusal(o.Result), o.Result
-	spent := refusalForNow(o.Result) && (!m.again || o.Result == payment.ResultRefusedBusiness && d.State != payment.Retryable)
+	spent := refusalForNow(o.Result) && (!m.again || o.Result == payment.ResultRefusedBusiness &&
+		d.State != payment.Retryable)
 	if executes {
 		weight = payment.ResultExecuted
 	}
@@ -448,7 +470,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		like.forgotten = o.Claim.ClaimedAt
 	}
 	byRail := m.state == payment.Failed && isRefusal(m.endedBy) && !m.evident
-	knownName := o.RailReference == "" || slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) && n.reference == o.RailReference })
+	knownName := o.RailReference == "" || slices.ContainsFunc(m.words,
+		func(n named) bool { return isRefusal(n.result) && n.reference == o.RailReference })
 	if refuses && byRail && !m.waiting && !doubts && (claim > 0 || reported) && knownName || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
@@ -462,11 +485,16 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		return payment.VerdictLate
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
-		if executes && m.executedTwice(had, false) || (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
+		if executes && m.executedTwice(had, false) || (executes || refuses) && m.refusedAndExecuted(had) || denies &&
+			m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
-			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim > 0 && claim == m.ended && (m.covers || !m.restored && m.sent() <= 1) || m.noneStands(m.settledAt)) ||
-			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands(0) && !m.confirmed() ||
-			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
+			refuses && m.state == payment.Dispatched &&
+				(o.Result == payment.ResultRefused || claim > 0 && claim == m.ended &&
+					(m.covers || !m.restored && m.sent() <= 1) || m.noneStands(m.settledAt)) ||
+			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands(0) &&
+				!m.confirmed() ||
+			doubts && !silent && m.state != payment.Dispatched &&
+				(claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
@@ -498,7 +526,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 // doubtful reports whether some send may have been executed by what is told: its own, one
 // that the rail has taken or in progress, or one that a claim, forgotten since, knew of.
 func doubtful(o payment.Outcome, d payment.Decision, claim int, reported bool) bool {
-	return d.State == payment.Accepted || d.State == payment.Unknown && d.CountsSend || o.Result == payment.ResultInProgress ||
+	return d.State == payment.Accepted || d.State == payment.Unknown && d.CountsSend ||
+		o.Result == payment.ResultInProgress ||
 		claim == 0 && !reported && d.OutcomeUnknown && d.State != payment.Dispatched
 }
 
@@ -517,11 +546,13 @@ func (m *model) known(executes bool, like late) bool {
 	}
 	// Of two sends each may be executed, where the rail keeps no keys.
 	same := func(no int) bool {
-		return !m.noKeys || !m.ofSend(named{claim: like.claim, at: like.forgotten}) || slices.ContainsFunc(m.words, func(n named) bool {
-			return n.no == no && m.ofSend(n) && !n.byAnother && n.at.Equal(at)
-		})
+		return !m.noKeys || !m.ofSend(named{claim: like.claim, at: like.forgotten}) ||
+			slices.ContainsFunc(m.words, func(n named) bool {
+				return n.no == no && m.ofSend(n) && !n.byAnother && n.at.Equal(at)
+			})
 	}
-	if executes && m.state == payment.Dispatched && !m.evident && (like.reference == "" || m.endedReference == like.reference) && same(m.last) {
+	if executes && m.state == payment.Dispatched && !m.evident &&
+		(like.reference == "" || m.endedReference == like.reference) && same(m.last) {
 		return true
 	}
 	sent := 0 // the last claim to send: a report after it may be of that send
@@ -531,8 +562,9 @@ func (m *model) known(executes bool, like late) bool {
 		}
 	}
 	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return l.no > sent && like.result != "" && l.result == like.result && l.reference == like.reference && (executes && same(l.no) && l.no > max(m.replayedAt, m.judgedAt) ||
-			!executes && l.claim == like.claim && l.forgotten.Equal(like.forgotten))
+		return l.no > sent && like.result != "" && l.result == like.result && l.reference == like.reference &&
+			(executes && same(l.no) && l.no > max(m.replayedAt, m.judgedAt) ||
+				!executes && l.claim == like.claim && l.forgotten.Equal(like.forgotten))
 	})
 }
 
@@ -540,12 +572,14 @@ func (m *model) known(executes bool, like late) bool {
 // trustworthy answer.
 func (m *model) otherUnsettled(settled int) bool {
 	if slices.ContainsFunc(m.lates, func(l late) bool {
-		return l.claim == 0 && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || !l.forgotten.IsZero() && l.unknown)
+		return l.claim == 0 && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted ||
+			!l.forgotten.IsZero() && l.unknown)
 	}) || m.inProgressAt > settled {
 		return true
 	}
 	for claim, state := range m.answers {
-		open := m.sends[claim] && claim != settled && (state == payment.Unknown || state == payment.Accepted || state == payment.ZombieRequeue)
+		open := m.sends[claim] && claim != settled &&
+			(state == payment.Unknown || state == payment.Accepted || state == payment.ZombieRequeue)
 		if open && !slices.ContainsFunc(m.lates, func(l late) bool {
 			return l.claim == claim && (isRefusal(l.result) || refusalForNow(l.result))
 		}) {

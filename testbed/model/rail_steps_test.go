@@ -59,11 +59,14 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 	}
 	// What no row says can hold nothing back: the answer was lost, or its worker is slow. Nor
 	// can a row that came after the claim: its worker has the claim in hand.
-	if j.instruction.notNow && j.instruction.notNowNo < j.claim.AttemptNo && j.instruction.rail.notNow && !j.instruction.again {
+	if j.instruction.notNow && j.instruction.notNowNo < j.claim.AttemptNo && j.instruction.rail.notNow &&
+		!j.instruction.again {
 		t.Fatalf("sent again, to a rail that has refused the key and takes it no more: %+v", j.instruction.model)
 	}
-	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now", "no funds", "taken"}).Draw(t, "the rail says"))
-	switch rapid.SampledFrom([]string{answered, answered, answerLost, lostOnWay, delayedOnWay, notSent, busy, refused}).Draw(t, "fate") {
+	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now", "no funds", "taken"}).Draw(t,
+		"the rail says"))
+	switch rapid.SampledFrom([]string{answered, answered, answerLost, lostOnWay, delayedOnWay, notSent, busy,
+		refused}).Draw(t, "fate") {
 	case answered:
 		return j.instruction.rail.arrive(decides)
 	case answerLost:
@@ -145,7 +148,8 @@ func (w *world) reap(t *rapid.T) {
 func (w *world) cancel(t *rapid.T) {
 	one := w.pick(t, func(*instruction) bool { return true })
 	no, err := w.operator.CancelPayment(w.ctx(), one.id, "a proof")
-	if allowed := one.waiting && !one.waitsUnknown && !w.suspended && one.spoken != payment.ResultNotFound; allowed != (err == nil) {
+	if allowed := one.waiting && !one.waitsUnknown && !w.suspended &&
+		one.spoken != payment.ResultNotFound; allowed != (err == nil) {
 		t.Fatalf("cancel of %+v: %v", one.model, err)
 	}
 	if err == nil {
@@ -171,7 +175,8 @@ func (w *world) replay(t *rapid.T) {
 		t.Fatalf("replayed %+v, executed %d", one.model, one.rail.executed)
 	}
 	one.append(payment.Replayed, false, 0, "", "")
-	one.waiting, one.action, one.waitsUnknown, one.waitsTaken, one.letter, one.expires, one.expired = true, payment.ActionSend, false, false, "", false, false
+	one.waiting, one.action, one.waitsUnknown, one.waitsTaken, one.letter, one.expires, one.expired = true,
+		payment.ActionSend, false, false, "", false, false
 	same(t, "row of the replay", no, one.rows)
 }
 
@@ -179,7 +184,8 @@ func (w *world) replay(t *rapid.T) {
 func (w *world) askAbout(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.letter != "" })
 	no, err := w.operator.InquirePayment(w.ctx(), one.id, "a proof")
-	if allowed := one.state == payment.Parked && one.letter == payment.DeadOutcomeUnknown && w.profile.Inquiry.Max > 0; allowed != (err == nil) {
+	if allowed := one.state == payment.Parked && one.letter == payment.DeadOutcomeUnknown &&
+		w.profile.Inquiry.Max > 0; allowed != (err == nil) {
 		t.Fatalf("asking about %+v: %v", one.model, err)
 	}
 	if err != nil {
@@ -187,7 +193,8 @@ func (w *world) askAbout(t *rapid.T) {
 	}
 	taken := one.taken
 	one.append(payment.Unknown, true, 0, "", "")
-	one.waiting, one.action, one.waitsUnknown, one.waitsTaken, one.taken, one.asked = true, payment.ActionInquire, true, taken, taken, true
+	one.waiting, one.action, one.waitsUnknown, one.waitsTaken, one.taken, one.asked = true, payment.ActionInquire, true,
+		taken, taken, true
 	same(t, "row of the inquiry that is asked for", no, one.rows)
 }
 
@@ -196,7 +203,8 @@ func (w *world) askAbout(t *rapid.T) {
 func (w *world) resolve(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.letter != "" && !w.onItsWay(i) })
 	executed := one.rail.executed > 0
-	evidence := operator.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof", RailSilent: !executed}
+	evidence := operator.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof",
+		RailSilent: !executed}
 	want, reference, result := payment.Failed, "", payment.ResultRefused
 	switch {
 	case executed:
@@ -211,7 +219,8 @@ func (w *world) resolve(t *rapid.T) {
 	_, err = w.operator.ResumeParticipant(w.ctx(), one.order.ParticipantID, "a proof")
 	must(t, err)
 	err = refusal
-	conflict := one.letter == payment.DeadConflict && slices.Contains([]payment.State{payment.Failed, payment.Cancelled, payment.Dispatched}, one.state)
+	conflict := one.letter == payment.DeadConflict &&
+		slices.Contains([]payment.State{payment.Failed, payment.Cancelled, payment.Dispatched}, one.state)
 	wrong := executed && (one.state == payment.Failed || one.state == payment.Cancelled)
 	out := one.asked && one.waiting
 	if allowed := one.state == payment.Parked || conflict || wrong || out; allowed != (err == nil) {
@@ -237,7 +246,8 @@ func (w *world) resolve(t *rapid.T) {
 // expire lets time pass over what may expire.
 func (w *world) expire(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.waiting && i.expires })
-	w.cell.Exec("UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1", one.id.String())
+	w.cell.Exec("UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = "+
+		"$1", one.id.String())
 	_, err := w.executor.Expire(w.ctx(), "reaper", 1000)
 	must(t, err)
 	one.expired = true

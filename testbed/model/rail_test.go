@@ -102,7 +102,8 @@ func refusalForNow(r payment.Result) bool {
 
 // noSend reports whether the call that was answered so never came before the rail.
 func noSend(r payment.Result) bool {
-	return r == payment.ResultNotSent || r == payment.ResultRefusedLater || r == payment.ResultRefusedRail || r == payment.ResultWindowClosed
+	return r == payment.ResultNotSent || r == payment.ResultRefusedLater || r == payment.ResultRefusedRail ||
+		r == payment.ResultWindowClosed
 }
 
 func isRefusal(r payment.Result) bool {

@@ -22,7 +22,8 @@ func (w *world) Recorded(payment.Outcome, payment.Verdict) {}
 
 // railKey is what the rail knows an instruction by.
 func (w *world) railKey(t *rapid.T, id payment.ID) (key string) {
-	must(t, w.looker.QueryRow(w.ctx(), "SELECT 'rh' || replace(rail_key::text, '-', '') FROM railhead.payment_outbox_keys WHERE outbox_id = $1", id.String()).Scan(&key))
+	must(t, w.looker.QueryRow(w.ctx(), "SELECT 'rh' || replace(rail_key::text, '-', '') FROM "+
+		"railhead.payment_outbox_keys WHERE outbox_id = $1", id.String()).Scan(&key))
 	return key
 }
 

@@ -24,12 +24,18 @@ type backup struct {
 
 const backUpSQL = `
 	SELECT clock_timestamp(), jsonb_build_object(
-	  'keys', (SELECT coalesce(jsonb_agg(k.outbox_id), '[]') FROM railhead.payment_outbox_keys k WHERE starts_with(k.instruction_id, $1 || '-')),
-	  'attempts', (SELECT coalesce(jsonb_agg(a.attempt_id), '[]') FROM railhead.payment_outbox_attempts a WHERE a.rail_type = $1),
-	  'pending', (SELECT coalesce(jsonb_agg(to_jsonb(p)), '[]') FROM railhead.payment_outbox_pending p WHERE p.rail_type = $1),
-	  'letters', (SELECT coalesce(jsonb_agg(to_jsonb(d)), '[]') FROM railhead.payment_dead_letters d WHERE d.rail_type = $1),
-	  'claims', (SELECT coalesce(jsonb_agg(to_jsonb(f)), '[]') FROM railhead.payment_outbox_claims f WHERE starts_with(f.worker_id, $1 || '-')),
-	  'sequences', (SELECT coalesce(jsonb_agg(to_jsonb(s)), '[]') FROM railhead.participant_outbox_sequences s WHERE starts_with(s.participant_id, $1 || '-'))
+	  'keys', (SELECT coalesce(jsonb_agg(k.outbox_id), '[]') FROM railhead.payment_outbox_keys k
+	  WHERE starts_with(k.instruction_id, $1 || '-')),
+	  'attempts', (SELECT coalesce(jsonb_agg(a.attempt_id), '[]') FROM railhead.payment_outbox_attempts a
+	  WHERE a.rail_type = $1),
+	  'pending', (SELECT coalesce(jsonb_agg(to_jsonb(p)), '[]') FROM railhead.payment_outbox_pending p
+	  WHERE p.rail_type = $1),
+	  'letters', (SELECT coalesce(jsonb_agg(to_jsonb(d)), '[]') FROM railhead.payment_dead_letters d
+	  WHERE d.rail_type = $1),
+	  'claims', (SELECT coalesce(jsonb_agg(to_jsonb(f)), '[]') FROM railhead.payment_outbox_claims f
+	  WHERE starts_with(f.worker_id, $1 || '-')),
+	  'sequences', (SELECT coalesce(jsonb_agg(to_jsonb(s)), '[]') FROM railhead.participant_outbox_sequences s
+	  WHERE starts_with(s.participant_id, $1 || '-'))
 	)::text`
 
 // restoreSQL puts the rows back. $1 is the rail, $2 the backup.
@@ -51,7 +57,8 @@ var restoreSQL = []string{
 	`INSERT INTO railhead.payment_outbox_claims SELECT r.* FROM jsonb_populate_recordset(NULL::railhead.payment_outbox_claims, $2::jsonb -> 'claims') r
 	  WHERE starts_with(r.worker_id, $1 || '-')`,
 	`INSERT INTO railhead.participant_outbox_sequences SELECT r.*
-	  FROM jsonb_populate_recordset(NULL::railhead.participant_outbox_sequences, $2::jsonb -> 'sequences') r WHERE starts_with(r.participant_id, $1 || '-')`,
+	  FROM jsonb_populate_recordset(NULL::railhead.participant_outbox_sequences, $2::jsonb -> 'sequences') r
+	  WHERE starts_with(r.participant_id, $1 || '-')`,
 }
 
 // backUp keeps the state of now for a restore to come.
@@ -69,7 +76,8 @@ func (w *world) backUp(t *rapid.T) {
 
 func (m *model) clone() *model {
 	c := *m
-	c.sends, c.answers, c.claimedAt, c.stored = maps.Clone(m.sends), maps.Clone(m.answers), maps.Clone(m.claimedAt), maps.Clone(m.stored)
+	c.sends, c.answers, c.claimedAt, c.stored = maps.Clone(m.sends), maps.Clone(m.answers), maps.Clone(m.claimedAt),
+		maps.Clone(m.stored)
 	c.lates, c.words, c.claimSent = slices.Clone(m.lates), slices.Clone(m.words), maps.Clone(m.claimSent)
 	return &c
 }
@@ -145,7 +153,8 @@ func (w *world) weigh(t *rapid.T, c payment.Claim) payment.Claim {
 	}
 	rows, err := w.looker.Query(w.ctx(), `
 		SELECT s.opened_at, coalesce(s.accepted_at, 'epoch'), s.known_until, coalesce(s.accepted_at, 'epoch') + g.repeated_within
-		FROM railhead.payment_outbox_suspensions s CROSS JOIN railhead.payment_outbox_settings g ORDER BY s.suspension_id DESC`)
+		FROM railhead.payment_outbox_suspensions s CROSS JOIN railhead.payment_outbox_settings g
+		ORDER BY s.suspension_id DESC`)
 	must(t, err)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s payment.Suspension, err error) {
 		err = row.Scan(&s.OpenedAt, &s.AcceptedAt, &s.KnownUntil, &s.DoubtedUntil)
@@ -199,7 +208,8 @@ func (w *world) accept(t *rapid.T) {
 		one.waiting, one.letter, one.judgedPaidAt = false, "", one.rows
 	}
 	var since time.Time
-	must(t, w.looker.QueryRow(w.ctx(), `SELECT opened_at FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`).Scan(&since))
+	must(t, w.looker.QueryRow(w.ctx(), `SELECT opened_at FROM railhead.payment_outbox_suspensions
+		WHERE accepted_at IS NULL`).Scan(&since))
 	_, err := w.operator.AcceptTimeline(w.ctx(), since, "a proof")
 	must(t, err)
 	w.suspended = false
@@ -237,7 +247,8 @@ func (m *model) replayable() bool {
 	if m.endedBy != payment.ResultRefused || m.evident {
 		for _, l := range m.lates {
 			// What an operator finds out after that closes the letter, and does not bring the replay back.
-			if l.no > m.last && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || l.unknown && !m.unknown) {
+			if l.no > m.last && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || l.unknown &&
+				!m.unknown) {
 				return false
 			}
 		}

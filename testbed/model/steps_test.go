@@ -51,8 +51,9 @@ func (w *world) enqueue(t *rapid.T) {
 	w.orders++
 	one := &instruction{model: enqueued(w.profile.Policy, &w.past), rail: &rail{
 		dedupes:     w.profile.ResendOnUnknown == payment.ResendSameKey,
-		provisional: w.profile.Acceptance == payment.AcceptanceProvisional, either: w.profile.Acceptance == payment.AcceptanceByAnswer,
-		named: rapid.Bool().Draw(t, "the rail names what it refuses"),
+		provisional: w.profile.Acceptance == payment.AcceptanceProvisional,
+		either:      w.profile.Acceptance == payment.AcceptanceByAnswer,
+		named:       rapid.Bool().Draw(t, "the rail names what it refuses"),
 	}}
 	one.order = payment.Instruction{
 		InstructionID: fmt.Sprintf("%s-%d", w.name, w.orders), IdempotencyKey: "k", RailType: w.name,
@@ -109,7 +110,8 @@ func (w *world) request(t *rapid.T, n int) outbox.ClaimRequest {
 	free := rapid.IntRange(1, 3).Draw(t, "free")
 	return outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: w.workerID(n),
-		Lanes: []outbox.Lane{{RailType: w.name, Free: free, Oldest: free / 2, ProfileVersion: 1, RenderVersion: "r1", GoesOn: w.goesOn()}},
+		Lanes: []outbox.Lane{{RailType: w.name, Free: free, Oldest: free / 2, ProfileVersion: 1, RenderVersion: "r1",
+			GoesOn: w.goesOn()}},
 	}
 }
 
@@ -136,7 +138,8 @@ func (w *world) hold(t *rapid.T, n int, claims []payment.Claim) []*job {
 	var jobs []*job
 	for _, claim := range claims {
 		one := w.byID(claim.OutboxID)
-		if one == nil || !one.waiting || claim.Action != one.action || claim.OutcomeUnknown != one.waitsUnknown || claim.Provisional != one.waitsTaken || claim.Asked != one.asked {
+		if one == nil || !one.waiting || claim.Action != one.action || claim.OutcomeUnknown != one.waitsUnknown ||
+			claim.Provisional != one.waitsTaken || claim.Asked != one.asked {
 			t.Fatalf("claimed %+v, which the model has as %+v", claim, one)
 		}
 		if no := one.claimed(claim.ClaimedAt); no != claim.AttemptNo {
@@ -191,7 +194,8 @@ func (w *world) recordTurn(t *rapid.T, outcomes []payment.Outcome) []payment.Out
 		one := w.byID(o.Claim.OutboxID)
 		late := slices.ContainsFunc(result.Late, func(l payment.Outcome) bool { return l.AttemptID == o.AttemptID })
 		if fast := one != nil && one.fast(o); fast == late {
-			t.Fatalf("the answer %s to claim %d of %s: lost the fence %v, by the model %v", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID, late, !fast)
+			t.Fatalf("the answer %s to claim %d of %s: lost the fence %v, by the model %v", o.Result, o.Claim.AttemptNo,
+				o.Claim.OutboxID, late, !fast)
 		}
 		if !late {
 			one.answered(o, o.AttemptID.String())

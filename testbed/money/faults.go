@@ -23,7 +23,8 @@ func faultsOf(shape simrail.Shape, share float64) []railsim.Fault {
 		rules = append(rules, spread(share, inquiries(shape))...)
 	}
 	// Connections are kept, so that even a few are many requests.
-	for _, rule := range []railsim.Fault{{Kind: railsim.HangAccept, DelayMS: 1500}, {Kind: railsim.HangUnread, DelayMS: 1500}} {
+	for _, rule := range []railsim.Fault{{Kind: railsim.HangAccept, DelayMS: 1500},
+		{Kind: railsim.HangUnread, DelayMS: 1500}} {
 		rule.Probability = share / 20
 		rules = append(rules, rule)
 	}
@@ -61,13 +62,16 @@ func payments() []railsim.Fault {
 		{Kind: railsim.StatusBefore, Status: 404, Plain: true, Limit: 30},
 		{Kind: railsim.DropBefore}, {Kind: railsim.ResetBefore}, {Kind: railsim.HangBefore, DelayMS: 3000},
 		{Kind: railsim.RedirectBefore, URL: elsewhere},
-		{Kind: railsim.DelayArrival, DelayMS: 1300}, {Kind: railsim.DelayBefore, DelayMS: 1300}, {Kind: railsim.DelayAfter, DelayMS: 1300},
-		{Kind: railsim.Refuse}, {Kind: railsim.Refuse, Code: "AC04"}, {Kind: railsim.Refuse, Code: "AB05"}, {Kind: railsim.RefuseDrop, Code: "AC04"},
+		{Kind: railsim.DelayArrival, DelayMS: 1300}, {Kind: railsim.DelayBefore, DelayMS: 1300},
+		{Kind: railsim.DelayAfter, DelayMS: 1300},
+		{Kind: railsim.Refuse}, {Kind: railsim.Refuse, Code: "AC04"}, {Kind: railsim.Refuse, Code: "AB05"},
+		{Kind: railsim.RefuseDrop, Code: "AC04"},
 		{Kind: railsim.DropAfter}, {Kind: railsim.ResetAfter}, {Kind: railsim.HangAfter, DelayMS: 3000},
 		{Kind: railsim.StatusAfter, Status: 500}, {Kind: railsim.StatusAfter, Status: 504},
 		{Kind: railsim.RedirectAfter, URL: elsewhere},
 		{Kind: railsim.HTMLAfter}, {Kind: railsim.BadJSONAfter}, {Kind: railsim.EmptyAfter}, {Kind: railsim.TruncatedAfter},
-		{Kind: railsim.ResentAfter}, {Kind: railsim.WrongIDAfter}, {Kind: railsim.AnotherIDAfter}, {Kind: railsim.WrongReferenceAfter},
+		{Kind: railsim.ResentAfter}, {Kind: railsim.WrongIDAfter}, {Kind: railsim.AnotherIDAfter},
+		{Kind: railsim.WrongReferenceAfter},
 		{Kind: railsim.HugeAfter, Bytes: 2 << 20}, {Kind: railsim.GzipBombAfter, Bytes: 8 << 20},
 		{Kind: railsim.DripHeadersAfter, DelayMS: 100}, {Kind: railsim.DripBodyAfter, DelayMS: 100},
 	}
@@ -79,7 +83,8 @@ func settlements() []railsim.Fault {
 
 func callbackFaults() []railsim.Fault {
 	return []railsim.Fault{
-		{Kind: railsim.CallbackLate, DelayMS: 1000}, {Kind: railsim.CallbackNever}, {Kind: railsim.CallbackDuplicate, Times: 2},
+		{Kind: railsim.CallbackLate, DelayMS: 1000}, {Kind: railsim.CallbackNever},
+		{Kind: railsim.CallbackDuplicate, Times: 2},
 		{Kind: railsim.CallbackConflict}, {Kind: railsim.CallbackWrongReference}, {Kind: railsim.CallbackBadSignature},
 	}
 }
@@ -89,7 +94,8 @@ func callbackFaults() []railsim.Fault {
 func inquiries(shape simrail.Shape) []railsim.Fault {
 	all := []railsim.Fault{
 		{Kind: railsim.InquiryDelay, DelayMS: 300}, {Kind: railsim.InquiryHang, DelayMS: 3000}, {Kind: railsim.InquiryDrop},
-		{Kind: railsim.InquiryStatus, Status: 503}, {Kind: railsim.InquiryStatus, Status: 404}, {Kind: railsim.InquiryUnknown},
+		{Kind: railsim.InquiryStatus, Status: 503}, {Kind: railsim.InquiryStatus, Status: 404},
+		{Kind: railsim.InquiryUnknown},
 		{Kind: railsim.InquiryGarbage}, {Kind: railsim.InquiryWrongID}, {Kind: railsim.InquiryBlind},
 		{Kind: railsim.InquiryLag, DelayMS: 500}, {Kind: railsim.InquiryLag, DelayMS: 1000, Answer: "IN_PROGRESS"},
 	}

@@ -45,7 +45,8 @@ func (r Report) verdict() error {
 	if r.Doubled+r.FalseFailed+r.FalseDispatched+r.Unfinished+r.Unknown == 0 && r.Terminal+r.Parked == r.Payments {
 		return nil
 	}
-	return fmt.Errorf("%w: doubled %d, false failed %d, false dispatched %d, unfinished %d, executions of nothing enqueued %d: %v",
+	return fmt.Errorf("%w: doubled %d, false failed %d, false dispatched %d, unfinished %d, executions of nothing "+
+		"enqueued %d: %v",
 		ErrMoney, r.Doubled, r.FalseFailed, r.FalseDispatched, r.Unfinished, r.Unknown, r.Wrong)
 }
 
@@ -160,7 +161,8 @@ func (w *world) keepEvidence(ctx context.Context, r Report) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	options := map[string]any{"payments": w.Payments, "seed": w.Seed, "faults": w.Faults, "bound": w.Bound.String(), "speed": w.Speed, "rails": []string{}}
+	options := map[string]any{"payments": w.Payments, "seed": w.Seed, "faults": w.Faults, "bound": w.Bound.String(),
+		"speed": w.Speed, "rails": []string{}}
 	replays := make(map[string]railsim.Replay)
 	for n, shape := range w.Shapes {
 		options["rails"] = append(options["rails"].([]string), shape.RailType())

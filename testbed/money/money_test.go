@@ -39,7 +39,8 @@ func TestMoney(t *testing.T) {
 	speed := money.DefaultSpeed()
 	speed.Callback = 4 * time.Second
 	report, err := money.Run(t.Context(), money.Options{
-		Payments: 300, Seed: uint64(time.Now().UnixNano()) >> 20, Bound: time.Minute, Speed: speed, Evidence: dir, Out: t.Output(),
+		Payments: 300, Seed: uint64(time.Now().UnixNano()) >> 20, Bound: time.Minute, Speed: speed, Evidence: dir,
+		Out: t.Output(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError + 1})),
 	}, database(t))
 	t.Log(report.Line())

@@ -156,7 +156,8 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 		return err
 	}
 	w.closeLater(store.Close)
-	receiver, err := callback.NewReceiver(readers, store, "callbacks-"+payment.NewID().String(), 10*time.Second, nil, w.Log)
+	receiver, err := callback.NewReceiver(readers, store, "callbacks-"+payment.NewID().String(), 10*time.Second, nil,
+		w.Log)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,8 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 
 // timeBudget is that of the cell.
 var timeBudget = map[string]time.Duration{
-	"claim_timeout": time.Minute, "start_within": 2 * time.Second, "record_within": 5 * time.Second, "drain": 10 * time.Second,
+	"claim_timeout": time.Minute, "start_within": 2 * time.Second, "record_within": 5 * time.Second,
+	"drain":           10 * time.Second,
 	"heartbeat_stale": 5 * time.Second,
 }
 

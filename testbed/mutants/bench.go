@@ -41,7 +41,8 @@ func NewBench(root, dir string, env ...string) (*Bench, error) {
 		name string
 		tree **tree
 	}{{"tree", &b.built}, {"read", &b.read}} {
-		t := &tree{root: filepath.Join(dir, one.name), name: one.name, read: one.tree == &b.read, programs: make(map[string]string)}
+		t := &tree{root: filepath.Join(dir, one.name), name: one.name, read: one.tree == &b.read,
+			programs: make(map[string]string)}
 		if err := copyTree(root, t.root); err != nil {
 			return nil, err
 		}
@@ -190,7 +191,8 @@ func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (ca
 	for try := range max(c.Tries, c.Seeds, 1) {
 		command := b.test(ctx, t, program, c.Package, c.Test)
 		if c.Fault != "" {
-			command = b.command(ctx, t.root, program, "faults", "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed", strconv.Itoa(try+1))
+			command = b.command(ctx, t.root, program, "faults", "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed",
+				strconv.Itoa(try+1))
 		}
 		text, err := command.CombinedOutput()
 		exit, ended := errors.AsType[*exec.ExitError](err)
@@ -215,7 +217,8 @@ func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (ca
 
 // test runs tests of a package in a tree.
 func (b *Bench) test(ctx context.Context, t *tree, program, pkg, tests string, args ...string) *exec.Cmd {
-	return b.command(ctx, filepath.Join(t.root, pkg), program, append([]string{"-test.timeout=15m", "-test.failfast", "-test.run=" + tests}, args...)...)
+	return b.command(ctx, filepath.Join(t.root, pkg), program,
+		append([]string{"-test.timeout=15m", "-test.failfast", "-test.run=" + tests}, args...)...)
 }
 
 func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
@@ -239,7 +242,8 @@ func tail(text []byte) string {
 }
 
 // noise are the beginnings of lines that say nothing of what was noticed.
-var noise = []string{"run:", "good", "past", "faults:", "BAD", "---", "===", "the fault was never hit", "logs and ledgers:",
+var noise = []string{"run:", "good", "past", "faults:", "BAD", "---", "===", "the fault was never hit",
+	"logs and ledgers:",
 	"exit status", "time=", "{", "To reproduce", "Failed test output", "testbed faults:", "FAIL"}
 
 // reason is the first line that says what was noticed, "" if none does: what a

@@ -19,7 +19,8 @@ func TestTogether(t *testing.T) {
 		{Edits: goEdit, Catcher: Catcher{Package: "./b", Test: "TestOne"}},
 		{Edits: goEdit, Catcher: Catcher{Fault: "f"}},
 	})
-	if len(groups) != 1 || len(groups[0]) != 2 || groups[0][0].catcher.Test != "TestOne" || groups[0][1].catcher.Test != "TestTwo/x" || groups[0][0].read {
+	if len(groups) != 1 || len(groups[0]) != 2 || groups[0][0].catcher.Test != "TestOne" ||
+		groups[0][1].catcher.Test != "TestTwo/x" || groups[0][0].read {
 		t.Errorf("together are %+v", groups)
 	}
 }

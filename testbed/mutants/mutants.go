@@ -119,7 +119,8 @@ func (m Mutant) apply(root string) (undo func() error, err error) {
 			return undo, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		if n := strings.Count(string(text), edit.Old); n != 1 {
-			return undo, fmt.Errorf("%s: the text to be replaced is %d times in %s, must be once: bring the list up to date\n%s", m.Name, n, edit.File, edit.Old)
+			return undo, fmt.Errorf("%s: the text to be replaced is %d times in %s, must be once: bring the list up to "+
+				"date\n%s", m.Name, n, edit.File, edit.Old)
 		}
 		if _, ok := before[path]; !ok {
 			before[path] = text

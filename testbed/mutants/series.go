@@ -66,7 +66,8 @@ func (s Series) Run(ctx context.Context) (total Total, err error) {
 	for _, m := range s.Mutants {
 		if s.Evidence != nil {
 			if was, ok := s.Evidence.has(keyOf(tree, m)); ok {
-				note(true, "caught %-30s by %s (in this tree, at %s): %s", m.Name, m.Catcher, was.At.UTC().Format(time.RFC3339), was.Reason)
+				note(true, "caught %-30s by %s (in this tree, at %s): %s", m.Name, m.Catcher, was.At.UTC().Format(time.RFC3339),
+					was.Reason)
 				continue
 			}
 		}
@@ -86,7 +87,8 @@ func (s Series) Run(ctx context.Context) (total Total, err error) {
 		if s.Evidence == nil {
 			return nil
 		}
-		return s.Evidence.add(Record{Key: keyOf(tree, m), Mutant: m.Name, At: time.Now(), TookMS: how.Took.Milliseconds(), Reason: how.Reason})
+		return s.Evidence.add(Record{Key: keyOf(tree, m), Mutant: m.Name, At: time.Now(), TookMS: how.Took.Milliseconds(),
+			Reason: how.Reason})
 	}
 	shared := newControls()
 	jobs := make(chan job)
@@ -117,7 +119,8 @@ type job struct {
 }
 
 // lane takes jobs until there are none.
-func (s Series) lane(ctx context.Context, jobs <-chan job, shared *controls, try func(*Bench, Mutant) error) (failed error) {
+func (s Series) lane(ctx context.Context, jobs <-chan job, shared *controls,
+	try func(*Bench, Mutant) error) (failed error) {
 	var bench *Bench
 	for job := range jobs {
 		if ctx.Err() != nil {
@@ -193,7 +196,8 @@ func byCatcher(all []Mutant) [][]Mutant {
 		jobs[n] = append(jobs[n], m)
 	}
 	slices.SortStableFunc(jobs, func(a, b []Mutant) int {
-		return cmp.Or(cmp.Compare(faultRuns(b), faultRuns(a)), cmp.Compare(max(len(b), manyMutants), max(len(a), manyMutants)),
+		return cmp.Or(cmp.Compare(faultRuns(b), faultRuns(a)),
+			cmp.Compare(max(len(b), manyMutants), max(len(a), manyMutants)),
 			cmp.Compare(a[0].Catcher.Package, b[0].Catcher.Package), cmp.Compare(rank(a[0]), rank(b[0])))
 	})
 	return jobs

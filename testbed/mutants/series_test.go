@@ -14,11 +14,13 @@ import (
 var (
 	catchable = Mutant{
 		Name: "catchable", Guard: "g", Catcher: Catcher{Package: "./payment", Test: "TestWordLists"},
-		Edits: []Edit{{File: "payment/doc.go", Old: "\npackage payment\n", New: "\npackage payment\n\nfunc init() { panic(\"no guard\") }\n"}},
+		Edits: []Edit{{File: "payment/doc.go", Old: "\npackage payment\n",
+			New: "\npackage payment\n\nfunc init() { panic(\"no guard\") }\n"}},
 	}
 	harmless = Mutant{
 		Name: "harmless", Guard: "g", Catcher: Catcher{Package: "./payment", Test: "TestWordLists|TestOneOfThem"},
-		Edits: []Edit{{File: "payment/currency.go", Old: "package payment\n", New: "package payment\n\n// Nothing is gone.\n"}},
+		Edits: []Edit{{File: "payment/currency.go", Old: "package payment\n",
+			New: "package payment\n\n// Nothing is gone.\n"}},
 	}
 )
 
@@ -34,7 +36,8 @@ func TestSeries(t *testing.T) {
 		}
 		defer evidence.Close()
 		var said strings.Builder
-		total, err := Series{Root: root, Mutants: []Mutant{catchable, harmless}, Lanes: 1, Evidence: evidence, Out: &said}.Run(t.Context())
+		total, err := Series{Root: root, Mutants: []Mutant{catchable, harmless}, Lanes: 1, Evidence: evidence,
+			Out: &said}.Run(t.Context())
 		if err != nil || total.String() != want {
 			t.Errorf("%v, %v; want %s\n%s", total, err, want, said.String())
 		}
@@ -44,7 +47,8 @@ func TestSeries(t *testing.T) {
 			}
 		}
 	}
-	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "panic: no guard", "[2/2] MISSED harmless: "+ErrMissed.Error())
+	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "panic: no guard",
+		"[2/2] MISSED harmless: "+ErrMissed.Error())
 	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "(in this tree, at ", "[2/2] MISSED harmless")
 }
 

@@ -17,7 +17,8 @@ import (
 func TestNotFoundTooYoung(t *testing.T) {
 	t.Parallel()
 	shape := simrail.Shape{
-		Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey, NotFound: payment.NotFoundNotExecuted, CoversKey: true,
+		Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey, NotFound: payment.NotFoundNotExecuted,
+		CoversKey: true,
 	}
 	for _, c := range []struct {
 		name  string
@@ -44,7 +45,8 @@ func TestNotFoundTooYoung(t *testing.T) {
 			if n := s.banks[shape].Summary().Executed; (n == 1) != (c.want == "DISPATCHED") {
 				t.Errorf("%s and executed %d times", c.want, n)
 			}
-			young := s.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND result = 'NOT_FOUND' AND state = 'UNKNOWN'`, [16]byte(id))
+			young := s.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+				AND result = 'NOT_FOUND' AND state = 'UNKNOWN'`, [16]byte(id))
 			if young == 0 {
 				t.Error("the bank was never asked too early: this shows nothing")
 			}

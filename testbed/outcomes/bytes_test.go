@@ -23,7 +23,8 @@ func TestChangedTemplate(t *testing.T) {
 	}{
 		{cell{shape, payment.ResultAccepted, lostBefore, railsim.ReplayStored}, "DISPATCHING, UNKNOWN UNKNOWN",
 			"DISPATCHING, UNKNOWN UNKNOWN, DISPATCHING, PARKED RENDER_CHANGED RENDER_CHANGED"},
-		{cell{again, payment.ResultRefusedTransient, noTrouble, railsim.ReplayStored}, "DISPATCHING, RETRYABLE REFUSED_TRANSIENT",
+		{cell{again, payment.ResultRefusedTransient, noTrouble, railsim.ReplayStored},
+			"DISPATCHING, RETRYABLE REFUSED_TRANSIENT",
 			"DISPATCHING, RETRYABLE REFUSED_TRANSIENT, DISPATCHING, FAILED RENDER_CHANGED RENDER_CHANGED"},
 	} {
 		t.Run(string(c.cell.result), func(t *testing.T) {

@@ -79,7 +79,8 @@ func (c cell) killed() bool { return c.trouble == killedBefore || c.trouble == k
 // replayed reports whether a bank that can't be asked may see the key of this cell
 // again; the cell without any trouble is there for comparison.
 func (c cell) replayed() bool {
-	return c.shape.Dedupes() && !c.shape.Asked() && (c.trouble != lostBefore && c.trouble != killedBefore || c.result == payment.ResultUnknown)
+	return c.shape.Dedupes() && !c.shape.Asked() &&
+		(c.trouble != lostBefore && c.trouble != killedBefore || c.result == payment.ResultUnknown)
 }
 
 // reportedFirst are the instructions whose bank reports the refusal of a send that has
@@ -140,7 +141,8 @@ func (c cell) faults() []railsim.Fault {
 		add(railsim.RefuseSettle, 0, 0)
 	}
 	for n := range rules {
-		if rules[n].Code == "" && slices.Contains([]railsim.FaultKind{railsim.Refuse, railsim.RefuseDrop, railsim.RefuseSettle}, rules[n].Kind) {
+		if rules[n].Code == "" && slices.Contains([]railsim.FaultKind{railsim.Refuse, railsim.RefuseDrop,
+			railsim.RefuseSettle}, rules[n].Kind) {
 			rules[n].Code = "AC04"
 		}
 	}

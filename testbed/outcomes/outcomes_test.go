@@ -136,7 +136,8 @@ func (s *stage) awaitEnds(all []cell, ids map[string]payment.ID) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			s.t.Fatalf("%d of %d cells did not end as they must:\n%s", len(wrong), len(all), strings.Join(wrong[:min(len(wrong), 30)], "\n"))
+			s.t.Fatalf("%d of %d cells did not end as they must:\n%s", len(wrong), len(all),
+				strings.Join(wrong[:min(len(wrong), 30)], "\n"))
 		}
 	}
 }
@@ -185,14 +186,16 @@ func (s *stage) compareLetters(all []cell) {
 	for _, letter := range letters {
 		open[letter.InstructionID] = letter.Reason
 	}
-	reasons := map[payment.State]payment.DeadReason{payment.Failed: payment.DeadFailed, payment.Parked: payment.DeadOutcomeUnknown}
+	reasons := map[payment.State]payment.DeadReason{payment.Failed: payment.DeadFailed,
+		payment.Parked: payment.DeadOutcomeUnknown}
 	for _, c := range all {
 		if got, want := open[c.name()], reasons[c.want().state]; got != want {
 			s.t.Errorf("%s: dead letter %q, want %q", c.name(), got, want)
 		}
 	}
 	for _, rail := range slices.Sorted(maps.Keys(s.rails)) {
-		pauses := s.cell.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act = 'PAUSE_RAIL' AND subject = $1`, rail)
+		pauses := s.cell.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act = 'PAUSE_RAIL'
+			AND subject = $1`, rail)
 		if pauses == 0 {
 			s.t.Errorf("%s refused us as a whole and was never paused", rail)
 		}

@@ -42,7 +42,8 @@ var speed = simrail.Speed{
 }
 
 var timeBudget = outbox.TimeBudget{
-	ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 3 * time.Second,
+	ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second,
+	HeartbeatStale: 3 * time.Second,
 }
 
 // stage is a cell with the banks of some shapes, and a receiver of callbacks.
@@ -60,8 +61,10 @@ type stage struct {
 func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 	t.Helper()
 	s := &stage{
-		t: t, cell: celltest.New(t), banks: make(map[simrail.Shape]*simrail.Bank), rails: make(map[string]railconfig.RailConfig),
-		meddler: newMeddler(len(all)), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		t: t, cell: celltest.New(t), banks: make(map[simrail.Shape]*simrail.Bank),
+		rails:   make(map[string]railconfig.RailConfig),
+		meddler: newMeddler(len(all)), log: slog.New(slog.NewTextHandler(t.Output(),
+			&slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	s.cell.SetTimeBudget(timeBudget)
 	mux := http.NewServeMux()
@@ -84,7 +87,8 @@ func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 	for _, rail := range file.Rails {
 		s.rails[rail.RailType] = rail
 	}
-	s.store, err = executor.Open(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema, MaxConns: 10})
+	s.store, err = executor.Open(t.Context(),
+		ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema, MaxConns: 10})
 	s.must(err)
 	t.Cleanup(s.store.Close)
 	s.reader, err = reader.Open(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Readonly), Cell: s.cell.Schema})
@@ -158,7 +162,8 @@ func (s *stage) open(profile rails.Profile) (rails.Rail, error) {
 // relay runs a relayer until stop is called or the test ends.
 func (s *stage) relay(store relayer.Store) (stop func()) {
 	s.t.Helper()
-	notifier, err := executor.NewNotifier(ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema}, s.store, s.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema}, s.store,
+		s.log)
 	s.must(err)
 	config := relayer.Config{
 		WorkerID: "relayer-" + payment.NewID().String(), Poll: 50 * time.Millisecond,

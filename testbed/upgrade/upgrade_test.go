@@ -163,7 +163,8 @@ func (w *world) build() {
 		}
 	}
 	if err := command(repository, "git", "cat-file", "-e", released+"^{commit}").Run(); err != nil {
-		w.t.Skipf("the upgrade was not run: the released commit %s is not here. It needs a whole clone (git fetch --unshallow)", released)
+		w.t.Skipf("the upgrade was not run: the released commit %s is not here. It needs a whole clone (git fetch "+
+			"--unshallow)", released)
 	}
 	w.old, w.new = filepath.Join(w.dir, "railhead-old"), filepath.Join(w.dir, "railhead-new")
 	before, after := filepath.Join(w.dir, "old"), filepath.Join(w.dir, "new")
@@ -190,7 +191,8 @@ func (w *world) build() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(body, []byte(strings.Replace(string(text), "AS $$\n", "AS $$\n  -- of the next build\n", 1)), 0o644); err != nil {
+	if err := os.WriteFile(body, []byte(strings.Replace(string(text), "AS $$\n", "AS $$\n  -- of the next build\n", 1)),
+		0o644); err != nil {
 		w.t.Fatal(err)
 	}
 	file, err := migrations.Next(folder, "of_the_next_build", 0, false)
@@ -277,7 +279,8 @@ func (w *world) start(binary, component, name string) *child.Process {
 	w.t.Helper()
 	p, err := child.Command{
 		Name: name, Binary: binary, Args: []string{component}, Log: filepath.Join(w.dir, name+".log"),
-		Env: append(w.env, "RAILHEAD_WORKER_ID="+name, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, name), "RAILHEAD_HTTP_ADDR=127.0.0.1:0"),
+		Env: append(w.env, "RAILHEAD_WORKER_ID="+name, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, name),
+			"RAILHEAD_HTTP_ADDR=127.0.0.1:0"),
 	}.Start()
 	if err != nil {
 		w.t.Fatal(err)
@@ -340,7 +343,8 @@ func (w *world) settle() int {
 		w.t.Fatal(err)
 	}
 	w.await("nothing to be under way", func() bool {
-		return w.query(`SELECT (SELECT count(*) FROM railhead.payment_outbox_pending) + (SELECT count(*) FROM railhead.payment_outbox_claims)`) == 0
+		return w.query(`SELECT (SELECT count(*) FROM railhead.payment_outbox_pending) + (SELECT count(*)
+			FROM railhead.payment_outbox_claims)`) == 0
 	})
 	return int(w.sent.Load())
 }
@@ -350,7 +354,8 @@ func (w *world) dispatchedBy(worker string, more int64) {
 	w.t.Helper()
 	var now int64
 	w.await(worker+" to dispatch", func() bool {
-		now = w.query(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED' AND worker_id LIKE '%` + worker + `%'`)
+		now = w.query(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'
+			AND worker_id LIKE '%` + worker + `%'`)
 		return now >= w.seen[worker]+more
 	})
 	w.seen[worker] = now

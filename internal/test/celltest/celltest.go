@@ -140,7 +140,8 @@ func (c *Cell) QueryRow(sql string, args []any, into ...any) {
 func (c *Cell) RailKey(outboxID [16]byte) string {
 	c.t.Helper()
 	var key string
-	c.QueryRow(`SELECT 'rh' || replace(rail_key::text, '-', '') FROM `+c.Schema+`.payment_outbox_keys WHERE outbox_id = $1`, []any{outboxID}, &key)
+	c.QueryRow(`SELECT 'rh' || replace(rail_key::text, '-', '') FROM `+c.Schema+`.payment_outbox_keys
+		WHERE outbox_id = $1`, []any{outboxID}, &key)
 	return key
 }
 
@@ -174,8 +175,10 @@ func (c *Cell) ProfileInForce(railType string) int {
 // cell's to give.
 func (c *Cell) SetTimeBudget(budget outbox.TimeBudget) {
 	c.t.Helper()
-	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET claim_timeout_ms = $1, start_within_ms = $2, record_within_ms = $3, drain_ms = $4, heartbeat_stale_ms = $5",
-		budget.ClaimTimeout.Milliseconds(), budget.StartWithin.Milliseconds(), budget.RecordWithin.Milliseconds(), budget.Drain.Milliseconds(),
+	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET claim_timeout_ms = $1, start_within_ms = $2, "+
+		"record_within_ms = $3, drain_ms = $4, heartbeat_stale_ms = $5",
+		budget.ClaimTimeout.Milliseconds(), budget.StartWithin.Milliseconds(), budget.RecordWithin.Milliseconds(),
+		budget.Drain.Milliseconds(),
 		budget.HeartbeatStale.Milliseconds())
 }
 
@@ -286,7 +289,8 @@ func build(ctx context.Context, adminURL string, bank []byte) (err error) {
 		return fmt.Errorf("connecting to the test server: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	_, err = conn.Exec(ctx, "SELECT "+migrations.DefaultCell+".apply_rail_profile($1, $2, 'the rail of the tests')", Bank, string(bank))
+	_, err = conn.Exec(ctx, "SELECT "+migrations.DefaultCell+".apply_rail_profile($1, $2, 'the rail of the tests')",
+		Bank, string(bank))
 	if err != nil {
 		return fmt.Errorf("applying the profile of %s: %w", Bank, err)
 	}

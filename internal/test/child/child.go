@@ -44,7 +44,8 @@ type Process struct {
 func Clean(environment []string) []string {
 	kept := make([]string, 0, len(environment))
 	for _, each := range environment {
-		if !strings.HasPrefix(each, "RAILHEAD_") && !strings.HasPrefix(each, "DATABASE_URL=") && !strings.HasPrefix(each, "PG") {
+		if !strings.HasPrefix(each, "RAILHEAD_") && !strings.HasPrefix(each, "DATABASE_URL=") &&
+			!strings.HasPrefix(each, "PG") {
 			kept = append(kept, each)
 		}
 	}
@@ -54,11 +55,12 @@ func Clean(environment []string) []string {
 // In is a command that runs in a folder, where its output is in a log of its name. Its environment is this process's,
 // cleaned, with these variables.
 func In(dir, name, binary string, env []string, args ...string) Command {
-	return Command{Name: name, Binary: binary, Args: args, Env: append(Clean(os.Environ()), env...), Dir: dir, Log: filepath.Join(dir, name+".log")}
+	return Command{Name: name, Binary: binary, Args: args, Env: append(Clean(os.Environ()), env...), Dir: dir,
+		Log: filepath.Join(dir, name+".log")}
 }
 
-// Start starts the command in a process group of its own: a Ctrl-C in the terminal reaches this process alone, which then
-// stops its children in order.
+// Start starts the command in a process group of its own: a Ctrl-C in the terminal reaches this
+// process alone, which then stops its children in order.
 func (c Command) Start() (*Process, error) {
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 
 func shell(t *testing.T, script string) *Process {
 	t.Helper()
-	p, err := Command{Name: "shell", Binary: "/bin/sh", Args: []string{"-c", script}, Env: []string{"SAID=heard"}, Dir: t.TempDir(), Log: filepath.Join(t.TempDir(), "log")}.Start()
+	p, err := Command{Name: "shell", Binary: "/bin/sh", Args: []string{"-c", script}, Env: []string{"SAID=heard"},
+		Dir: t.TempDir(), Log: filepath.Join(t.TempDir(), "log")}.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +36,16 @@ func TestEnds(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
 			p := shell(t, one.script)
-			if err := p.Until(t.Context(), "be up", func() bool { _, err := os.Stat(filepath.Join(p.Dir, "up")); return err == nil }); err != nil {
+			if err := p.Until(t.Context(), "be up", func() bool {
+				_,
+					err := os.Stat(filepath.Join(p.Dir, "up"))
+				return err == nil
+			}); err != nil {
 				t.Fatal(err)
 			}
 			err := one.end(p)
-			if p.Alive() || p.Died() != nil || p.Failed() != nil || (err == nil) != (one.says == "") || err != nil && !strings.Contains(err.Error(), one.says) {
+			if p.Alive() || p.Died() != nil || p.Failed() != nil || (err == nil) != (one.says == "") || err != nil &&
+				!strings.Contains(err.Error(), one.says) {
 				t.Errorf("alive %t, died %v, failed %v: %v, want %q", p.Alive(), p.Died(), p.Failed(), err, one.says)
 			}
 			if err := p.Signal(syscall.SIGTERM); err == nil {
@@ -52,7 +58,8 @@ func TestEnds(t *testing.T) {
 func TestDies(t *testing.T) {
 	t.Parallel()
 	p := shell(t, "echo $SAID; exit 4")
-	if _, err := p.AwaitFile(t.Context(), filepath.Join(p.Dir, "never")); err == nil || !strings.Contains(err.Error(), "shell ended: exit status 4; its log is "+p.Log) {
+	if _, err := p.AwaitFile(t.Context(), filepath.Join(p.Dir, "never")); err == nil ||
+		!strings.Contains(err.Error(), "shell ended: exit status 4; its log is "+p.Log) {
 		t.Errorf("it is waited for: %v", err)
 	}
 	if p.Alive() || p.Died() == nil || p.Failed() == nil {
@@ -65,7 +72,8 @@ func TestDies(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	t.Parallel()
-	if got := Clean([]string{"PATH=a", "RAILHEAD_CELL=b", "PGHOST=c", "DATABASE_URL=d", "HOME=e"}); !slices.Equal(got, []string{"PATH=a", "HOME=e"}) {
+	if got := Clean([]string{"PATH=a", "RAILHEAD_CELL=b", "PGHOST=c", "DATABASE_URL=d", "HOME=e"}); !slices.Equal(got,
+		[]string{"PATH=a", "HOME=e"}) {
 		t.Error(got)
 	}
 }

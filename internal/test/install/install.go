@@ -1,5 +1,5 @@
-// Package install puts a whole cell into a database, as an administrator does with railhead roles, migrate and roles login:
-// the one recipe of local runs, tests, faults and benchmarks.
+// Package install puts a whole cell into a database, as an administrator does with railhead roles,
+// migrate and roles login: the one recipe of local runs, tests, faults and benchmarks.
 package install
 
 import (
@@ -65,7 +65,8 @@ func Create(ctx context.Context, server *pgserver.Server) (string, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", Database).Scan(&there); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
+		Database).Scan(&there); err != nil {
 		return "", fmt.Errorf("looking for the database: %w", err)
 	}
 	if !there {
@@ -90,7 +91,8 @@ func On(ctx context.Context, server *pgserver.Server, cell string, budget outbox
 
 // Prepare makes roles, schema, grants and logins, and returns the migrations that
 // it applied. Password gives each login its own; empty leaves it as it is.
-func Prepare(ctx context.Context, admin, cell string, logins map[string]string, password func(login string) string) (_ []migrations.Step, err error) {
+func Prepare(ctx context.Context, admin, cell string, logins map[string]string,
+	password func(login string) string) (_ []migrations.Step, err error) {
 	config, err := pgx.ParseConfig(admin)
 	if err != nil {
 		return nil, fmt.Errorf("reading the administrator's connection string: %w", err)
@@ -123,7 +125,8 @@ func EnsureLogins(ctx context.Context, admin string) (err error) {
 	return ensureLogins(ctx, conn, Logins(), NoPassword)
 }
 
-func ensureLogins(ctx context.Context, conn *pgx.Conn, logins map[string]string, password func(login string) string) error {
+func ensureLogins(ctx context.Context, conn *pgx.Conn, logins map[string]string,
+	password func(login string) string) error {
 	for login, role := range logins {
 		if err := acl.EnsureLogin(ctx, conn, login, role, password(login)); err != nil {
 			return err

@@ -23,7 +23,8 @@ func (i *installation) placeData() (string, error) {
 	closed := pgserver.Reachable(i.Dir)
 	if _, err := os.Lstat(own); errors.Is(err, os.ErrNotExist) && closed != nil {
 		if err := linkData(own, i.elsewhere); err != nil {
-			return "", fmt.Errorf("%w: %w, and its data can't go elsewhere: %w; name an open folder with --dir", ErrBadOptions, closed, err)
+			return "", fmt.Errorf("%w: %w, and its data can't go elsewhere: %w; name an open folder with --dir", ErrBadOptions,
+				closed, err)
 		}
 	}
 	data, err := os.Readlink(own)

@@ -92,7 +92,8 @@ func TestDataOfAClosedFolder(t *testing.T) {
 	if !strings.HasPrefix(data, elsewhere+"/") {
 		t.Errorf("the data is in %s, want it below %s", data, elsewhere)
 	}
-	if want := "run: database: its data is in " + data + ", because account "; !strings.Contains(said, want) || !strings.Contains(said, above) {
+	if want := "run: database: its data is in " + data + ", because account "; !strings.Contains(said, want) ||
+		!strings.Contains(said, above) {
 		t.Errorf("said %q, want %q and the folder %s", said, want, above)
 	}
 	again := withDatabase(t, dir, elsewhere, func(i *installation, conn *pgx.Conn) {

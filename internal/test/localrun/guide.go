@@ -61,7 +61,8 @@ func (i *installation) explain(ctx context.Context) error {
 	}
 	fmt.Fprintf(out, "\n# Switches of the simulated bank (railsim/faults.go has more kinds).\n")
 	for _, each := range switches {
-		fmt.Fprintf(out, "# %-6s  %s\ncurl -X PUT %s/admin/faults -d '{\"rules\":[%s]}'\n", each.name, each.effect, i.bankAddr, each.rules)
+		fmt.Fprintf(out, "# %-6s  %s\ncurl -X PUT %s/admin/faults -d '{\"rules\":[%s]}'\n", each.name, each.effect,
+			i.bankAddr, each.rules)
 	}
 	fmt.Fprintf(out, `
 # Enqueue a payment, and see its attempts.

@@ -29,7 +29,8 @@ type running struct {
 func startRun(t *testing.T) *running {
 	t.Helper()
 	binaries := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binaries, "../../../cmd/railhead", "../../../cmd/railsim")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binaries, "../../../cmd/railhead",
+		"../../../cmd/railsim")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -124,7 +125,8 @@ func TestPrintedLines(t *testing.T) {
 func (r *running) logIn(t *testing.T) {
 	lacking := make(map[string]bool)
 	rows, err := connect(t, r.logins["reader"]).Query(t.Context(), `
-		SELECT rolname::text FROM pg_roles WHERE rolname LIKE 'railhead\_%' AND NOT rolcanlogin AND rolname <> 'railhead_owner'`)
+		SELECT rolname::text FROM pg_roles WHERE rolname LIKE 'railhead\_%' AND NOT rolcanlogin
+		AND rolname <> 'railhead_owner'`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ type installation struct {
 
 // timeBudget is that of the cell of a local run.
 var timeBudget = outbox.TimeBudget{
-	ClaimTimeout: 30 * time.Second, StartWithin: time.Second, RecordWithin: 5 * time.Second, Drain: 10 * time.Second, HeartbeatStale: 3 * time.Second,
+	ClaimTimeout: 30 * time.Second, StartWithin: time.Second, RecordWithin: 5 * time.Second, Drain: 10 * time.Second,
+	HeartbeatStale: 3 * time.Second,
 }
 
 func (i *installation) startDatabase(ctx context.Context) error {
@@ -58,7 +59,8 @@ func (i *installation) startDatabase(ctx context.Context) error {
 		Settings: map[string]string{"max_connections": "100", "shared_buffers": "256MB"}, Log: i.Log,
 	})
 	if errors.Is(err, pgserver.ErrInUse) {
-		return fmt.Errorf("%w: another make run is using %s: stop that one first with Ctrl-C, or name another folder with --dir: %w", ErrBadOptions, i.Dir, err)
+		return fmt.Errorf("%w: another make run is using %s: stop that one first with Ctrl-C, or name another folder with "+
+			"--dir: %w", ErrBadOptions, i.Dir, err)
 	}
 	if err != nil {
 		return fmt.Errorf("starting a private PostgreSQL: %w", err)
@@ -83,10 +85,12 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := install.SetTimeBudget(ctx, i.admin, i.Cell, timeBudget, "everything is on this machine: a dead relayer can be noticed sooner"); err != nil {
+	if err := install.SetTimeBudget(ctx, i.admin, i.Cell, timeBudget,
+		"everything is on this machine: a dead relayer can be noticed sooner"); err != nil {
 		return err
 	}
-	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps), len(install.Logins()))
+	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps),
+		len(install.Logins()))
 	reader, err := reader.Open(ctx, ledger.Config{URL: i.loginURL(install.Readonly), Cell: i.Cell, Name: "railhead-run"})
 	if err != nil {
 		return err
@@ -169,7 +173,8 @@ func (i *installation) startServices(ctx context.Context) error {
 	}
 	addrFile := filepath.Join(i.Dir, "api-callers.addr")
 	// Tokens for events are of this run alone.
-	common = append(common, "RAILHEAD_API_ADDR_FILE="+addrFile, "RAILHEAD_API_EVENT_KEYS=env:EVENT_KEY", "EVENT_KEY="+rand.Text()+rand.Text())
+	common = append(common, "RAILHEAD_API_ADDR_FILE="+addrFile, "RAILHEAD_API_EVENT_KEYS=env:EVENT_KEY",
+		"EVENT_KEY="+rand.Text()+rand.Text())
 	if i.api, err = start("api", "RAILHEAD_API_URL", install.API); err != nil {
 		return err
 	}
@@ -185,7 +190,8 @@ func (i *installation) token(ctx context.Context) (string, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	token, _, err := operator.CreateToken(ctx, conn, i.Cell, operator.NewToken{
-		Name: "make run", Participants: []string{"participant-01", "p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
+		Name: "make run", Participants: []string{"participant-01", "p1"},
+		Verbs:     []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
 		ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "printed by a local run",
 	})
 	return token, err

@@ -52,7 +52,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	begun := time.Now()
 	i := &installation{
-		Options: o, runID: begun.UTC().Format("20060102-150405"), elsewhere: dataElsewhere, passwords: make(map[string]string),
+		Options: o, runID: begun.UTC().Format("20060102-150405"), elsewhere: dataElsewhere,
+		passwords: make(map[string]string),
 	}
 	defer func() { err = errors.Join(err, i.stop()) }()
 	for _, step := range []func(context.Context) error{

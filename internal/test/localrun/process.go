@@ -27,8 +27,9 @@ const restartsMax = 1000
 
 func (i *installation) startProcess(name, binary string, env []string, args ...string) (*process, error) {
 	p := &process{
-		Command: child.Command{Name: name, Binary: binary, Args: args, Env: append(os.Environ(), env...), Log: filepath.Join(i.Dir, "log", name+".log")},
-		say:     i.say, over: make(chan struct{}),
+		Command: child.Command{Name: name, Binary: binary, Args: args, Env: append(os.Environ(), env...),
+			Log: filepath.Join(i.Dir, "log", name+".log")},
+		say: i.say, over: make(chan struct{}),
 	}
 	if err := p.start(); err != nil {
 		return nil, err

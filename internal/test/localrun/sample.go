@@ -28,7 +28,8 @@ func (i *installation) applyRails(ctx context.Context) error {
 		return err
 	}
 	command := exec.CommandContext(ctx, i.Railhead, "rail", "apply", i.railsFile(), "--reason", "local run")
-	command.Env = append(os.Environ(), "RAILHEAD_CELL="+i.Cell, "RAILHEAD_OPERATOR_URL="+i.loginURL("railhead_operator_login"))
+	command.Env = append(os.Environ(), "RAILHEAD_CELL="+i.Cell,
+		"RAILHEAD_OPERATOR_URL="+i.loginURL("railhead_operator_login"))
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("applying the rail's profile: %w\n%s", err, output)
 	}

@@ -42,7 +42,8 @@ func TestFind(t *testing.T) {
 	if !errors.Is(err, ErrNotFound) {
 		t.Fatalf("version 97: %v, want ErrNotFound", err)
 	}
-	for _, part := range []string{"wanted version 97", fmt.Sprintf("version %d, wanted 97", b.Major), "scripts/install-postgres.sh 97", EnvBin} {
+	for _, part := range []string{"wanted version 97", fmt.Sprintf("version %d, wanted 97", b.Major),
+		"scripts/install-postgres.sh 97", EnvBin} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q lacks %q", err, part)
 		}
@@ -57,7 +58,8 @@ func TestFindInNamedFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.Major != 16 || b.Version != "16.3 (Homebrew)" || b.Source != EnvBin || !slices.Equal(b.Missing, []string{"pg_basebackup", "pgbench"}) {
+	if b.Major != 16 || b.Version != "16.3 (Homebrew)" || b.Source != EnvBin ||
+		!slices.Equal(b.Missing, []string{"pg_basebackup", "pgbench"}) {
 		t.Errorf("found %+v", b)
 	}
 	// The named folder is the only one: a wrong one must not silently become another.
@@ -106,7 +108,8 @@ func TestFindSkipsWhatTheServerCannotRun(t *testing.T) {
 	if err := os.Chmod(private, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Find(t.Context(), 0); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "can't run postgres") {
+	if _, err := Find(t.Context(), 0); !errors.Is(err, ErrNotFound) ||
+		!strings.Contains(err.Error(), "can't run postgres") {
 		t.Errorf("programs in a folder of root alone: %v", err)
 	}
 }

@@ -45,7 +45,8 @@ func TestRunCommandExitCodes(t *testing.T) {
 func TestRunCommandUsesGivenServer(t *testing.T) {
 	t.Parallel()
 	root := tempRoot(t)
-	out, code := runHelper(t, "echo $"+EnvURL+"; ls -d "+root+"/rh-* 2>/dev/null", rootEnv+"="+root, EnvURL+"=postgres://x@/y")
+	out, code := runHelper(t, "echo $"+EnvURL+"; ls -d "+root+"/rh-* 2>/dev/null", rootEnv+"="+root,
+		EnvURL+"=postgres://x@/y")
 	if got := strings.TrimSpace(out); got != "postgres://x@/y" {
 		t.Errorf("command printed %q (exit code %d), want the given URL and no server", got, code)
 	}

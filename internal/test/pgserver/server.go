@@ -59,8 +59,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// TestSettings are the settings of servers for tests: room for parallel test binaries and two-phase commit, and nothing that weakens
-// durability, because durability is what the tests are about.
+// TestSettings are the settings of servers for tests: room for parallel test binaries and two-phase
+// commit, and nothing that weakens durability, because durability is what the tests are about.
 func TestSettings() map[string]string {
 	return map[string]string{"max_connections": "300", "max_prepared_transactions": "10"}
 }
@@ -147,7 +147,8 @@ func (o Options) withDefaults() (Options, error) {
 	// MkdirTemp appends up to ten digits.
 	longest := filepath.Join(o.TempRoot, tempPrefix+"0123456789", socketName(65535))
 	if len(longest) > maxSocketPath {
-		errs = append(errs, fmt.Errorf("temporary root %s makes socket paths of %d bytes, more than %d", o.TempRoot, len(longest), maxSocketPath))
+		errs = append(errs, fmt.Errorf("temporary root %s makes socket paths of %d bytes, more than %d", o.TempRoot,
+			len(longest), maxSocketPath))
 	}
 	errs = append(errs, checkSettings(o.Settings))
 	if o.TCP != "" {

@@ -27,7 +27,8 @@ func TestStart(t *testing.T) {
 			t.Errorf("%s is %q, want %q", setting, got, want)
 		}
 	}
-	if got := query(t, srv.URL("", ""), "SELECT reset_val FROM pg_settings WHERE name = 'application_name'"); got != "it's" {
+	got := query(t, srv.URL("", ""), "SELECT reset_val FROM pg_settings WHERE name = 'application_name'")
+	if got != "it's" {
 		t.Errorf("setting with a quote arrived as %q", got)
 	}
 	fi, err := os.Stat(srv.SocketDir())

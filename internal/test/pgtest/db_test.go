@@ -49,7 +49,8 @@ func TestDatabasesAreSeparate(t *testing.T) {
 				t.Fatal(err)
 			}
 			var user, name string
-			err := db.Conn(t, "pgtest_teller").QueryRow(t.Context(), "SELECT current_user::text, current_database()::text").Scan(&user, &name)
+			err := db.Conn(t, "pgtest_teller").QueryRow(t.Context(),
+				"SELECT current_user::text, current_database()::text").Scan(&user, &name)
 			if err != nil || user != "pgtest_teller" || name != db.Name {
 				t.Errorf("connected as %q to %q: %v", user, name, err)
 			}

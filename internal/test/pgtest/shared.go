@@ -81,8 +81,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// MainOn is Main for tests that share one database, as Examples do: a clone of from, which prepare gets ready before they run.
-// What prepare returns is called after them.
+// MainOn is Main for tests that share one database, as Examples do: a clone of from, which prepare
+// gets ready before they run. What prepare returns is called after them.
 func MainOn(m *testing.M, from Template, prepare func(ctx context.Context, db *DB) (end func() error, err error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), setUpTimeout)
 	defer cancel()
@@ -101,7 +101,8 @@ func MainOn(m *testing.M, from Template, prepare func(ctx context.Context, db *D
 	os.Exit(code)
 }
 
-func prepared(ctx context.Context, from Template, prepare func(context.Context, *DB) (func() error, error)) (*DB, func() error, error) {
+func prepared(ctx context.Context, from Template,
+	prepare func(context.Context, *DB) (func() error, error)) (*DB, func() error, error) {
 	c, err := shared.cluster(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -69,7 +69,8 @@ func TestProcessesShareTemplates(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := list(t, c, templatePrefix), []string{strings.TrimSuffix(half[0], buildingSuffix)}; !slices.Equal(got, want) {
+	if got, want := list(t, c, templatePrefix),
+		[]string{strings.TrimSuffix(half[0], buildingSuffix)}; !slices.Equal(got, want) {
 		t.Errorf("templates %q, want %q", got, want)
 	}
 

@@ -18,7 +18,8 @@ import (
 const EnvWithout = "RAILHEAD_WITHOUT_PROMETHEUS"
 
 // ErrNone means that there is no prometheus on this machine.
-var ErrNone = errors.New("no prometheus and promtool here: run make prometheus, or set " + EnvWithout + "=1 to go without the tests that need them")
+var ErrNone = errors.New("no prometheus and promtool here: run make prometheus, or set " + EnvWithout +
+	"=1 to go without the tests that need them")
 
 // Programs is the folder that holds prometheus and promtool.
 type Programs struct{ dir string }

@@ -55,7 +55,8 @@ scrape_configs:
 	}
 	s.URL = "http://" + addr
 	if s.process, err = (child.Command{
-		Name: "prometheus", Binary: filepath.Join(p.dir, "prometheus"), Env: os.Environ(), Dir: c.Dir, Log: filepath.Join(c.Dir, "prometheus.log"),
+		Name: "prometheus", Binary: filepath.Join(p.dir, "prometheus"), Env: os.Environ(), Dir: c.Dir,
+		Log: filepath.Join(c.Dir, "prometheus.log"),
 		Args: []string{
 			"--config.file=" + filepath.Join(c.Dir, "prometheus.yaml"), "--storage.tsdb.path=" + DataDir(c.Dir),
 			"--web.listen-address=" + addr, "--query.lookback-delta=" + ms(c.Lookback), "--log.level=warn",

@@ -1,5 +1,5 @@
-// Package railsfile writes rails files that lead to simulated banks: how a bank of package railsim is sent to, asked and
-// heard. What a bank is promised to do, the profile, is each caller's.
+// Package railsfile writes rails files that lead to simulated banks: how a bank of package railsim
+// is sent to, asked and heard. What a bank is promised to do, the profile, is each caller's.
 package railsfile
 
 import (
@@ -57,7 +57,8 @@ func Text(rails ...Rail) ([]byte, error) {
 	return []byte(b.String()), err
 }
 
-// Bank is the file of one rail named bank that answers finally, de-duplicates by key and can be asked, as local runs have it.
+// Bank is the file of one rail named bank that answers finally, de-duplicates by key and can be
+// asked, as local runs have it.
 func Bank(url string) ([]byte, error) {
 	return Text(Rail{Name: "bank", URL: url, Profile: bankProfile, Reference: Key, Inquiry: ByKey, Refused: "REFUSED"})
 }

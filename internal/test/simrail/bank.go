@@ -44,7 +44,8 @@ func Start(shape Shape, o Options) (*Bank, error) {
 		calls: shape.CallsBack() || o.CallBack && shape.Provisional(),
 	}
 	config := railsim.Config{
-		LedgerPath: b.Ledger, Behaviour: railsim.Behaviour{NoDedupe: !shape.Dedupes(), ForgetRefusals: shape.TakesAgain()}, Mode: railsim.Sync,
+		LedgerPath: b.Ledger, Behaviour: railsim.Behaviour{NoDedupe: !shape.Dedupes(), ForgetRefusals: shape.TakesAgain()},
+		Mode: railsim.Sync,
 		Seed: o.Seed, Draw: railsim.DrawByArrival, MaxPending: 100_000,
 	}
 	if shape.Provisional() {
@@ -73,7 +74,8 @@ func Rails(banks ...*Bank) (railconfig.File, error) {
 		if err != nil {
 			return railconfig.File{}, err
 		}
-		rail := railsfile.Rail{Name: b.Profile.RailType, URL: b.URL, Profile: string(profile), Reference: railsfile.Instruction, Refused: "CODE"}
+		rail := railsfile.Rail{Name: b.Profile.RailType, URL: b.URL, Profile: string(profile),
+			Reference: railsfile.Instruction, Refused: "CODE"}
 		if b.Shape.Asked() {
 			rail.Inquiry = railsfile.ByKey
 		}

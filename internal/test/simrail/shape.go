@@ -97,7 +97,8 @@ func (s Shape) Profile(speed Speed) rails.Profile {
 	p := rails.Profile{
 		RailType: s.RailType(),
 		Policy: payment.Policy{
-			Acceptance: s.Acceptance, AnswerCoversKey: s.CoversKey, IDAfterRefusal: s.idAfterRefusal(), ResendOnUnknown: s.Resend,
+			Acceptance: s.Acceptance, AnswerCoversKey: s.CoversKey, IDAfterRefusal: s.idAfterRefusal(),
+			ResendOnUnknown: s.Resend,
 			// One refusal is enough, so that pauses are seen.
 			RailRefused: payment.RailRefusedPolicy{After: 1},
 			Retry: payment.RetryPolicy{

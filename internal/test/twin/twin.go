@@ -57,7 +57,8 @@ func (r *Recorder) RecordLate(ctx context.Context, o payment.Outcome) (payment.V
 	r.compared.Add(1)
 	before.AcceptedWith = after.AcceptedUnder
 	if difference := compare(before.Late(o), verdict, after, len(before.Rows)); difference != "" {
-		r.Differs(fmt.Sprintf("%s of claim %d of %s, after %s: %s", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID, words(before.Rows), difference))
+		r.Differs(fmt.Sprintf("%s of claim %d of %s, after %s: %s", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID,
+			words(before.Rows), difference))
 	}
 	return verdict, nil
 }
@@ -100,9 +101,11 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	err = r.Looker.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM railhead.payment_outbox_keys k WHERE k.outbox_id = $1),
 			railhead.server_is_settled(), railhead.send_may_be_forgotten($1), coalesce(railhead.may_be_forgotten_until($1), 'epoch'), railhead.left_the_archive($1),
-			railhead.rail_keeps_one_outcome($1), (extract(epoch FROM railhead.rail_knows_keys_for($1)) * 1e9)::bigint, railhead.judged_to($1, false), railhead.judged_to($1, true),
+			railhead.rail_keeps_one_outcome($1), (extract(epoch
+			FROM railhead.rail_knows_keys_for($1)) * 1e9)::bigint, railhead.judged_to($1, false), railhead.judged_to($1, true),
 			railhead.acceptance_of_sends($1)`,
-		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.ForgottenUntil, &h.LeftTheArchive, &h.CoversKey, &h.KnowsKeysFor, &h.JudgedTo, &h.JudgedExecutedTo, &h.AcceptedUnder)
+		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.ForgottenUntil, &h.LeftTheArchive, &h.CoversKey,
+		&h.KnowsKeysFor, &h.JudgedTo, &h.JudgedExecutedTo, &h.AcceptedUnder)
 	return h, known, err
 }
 

@@ -33,7 +33,8 @@ func TestServerEndsAnIdleTransaction(t *testing.T) {
 		}
 		// Shorter, so that the test need not last: then wait for the server to act.
 		var pid int
-		if err := tx.QueryRow(t.Context(), "SELECT pg_backend_pid() FROM set_config('idle_in_transaction_session_timeout', '1', true)").Scan(&pid); err != nil {
+		if err := tx.QueryRow(t.Context(), "SELECT pg_backend_pid() FROM "+
+			"set_config('idle_in_transaction_session_timeout', '1', true)").Scan(&pid); err != nil {
 			return err
 		}
 		tick := time.NewTicker(5 * time.Millisecond)

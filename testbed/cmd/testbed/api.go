@@ -20,7 +20,8 @@ func callAPI(ctx context.Context, args []string) int {
 	flags.Float64Var(&o.Lost, "lost", 0.2, "share of the answers that are lost")
 	flags.Uint64Var(&o.Seed, "seed", 0, "where the faults are drawn from; 0 takes a new one")
 	flags.DurationVar(&o.Bound, "bound", 10*time.Minute, "end of a run that does not end by itself")
-	flags.StringVar(&o.Evidence, "evidence", "build/evidence/api", "where logs and the bank's ledger go; an earlier run's are replaced")
+	flags.StringVar(&o.Evidence, "evidence", "build/evidence/api",
+		"where logs and the bank's ledger go; an earlier run's are replaced")
 	flags.StringVar(&o.Binaries, "binaries", "build/bin", "`folder` of railhead and railsim")
 	if flags.Parse(args) != nil || flags.NArg() > 0 {
 		return exitUsage

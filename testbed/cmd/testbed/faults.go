@@ -22,8 +22,10 @@ func breakAll(ctx context.Context, args []string) int {
 	lanes := flags.Int("lanes", 2, "concurrent runs, each on a cluster of its own")
 	root := flags.String("root", ".", "`folder` of the module")
 	bin := flags.String("bin", "build/faults", "`folder` for the programs under test")
-	evidence := flags.String("evidence", "build/evidence/faults", "`folder` of the evidence; empty keeps and skips nothing")
-	anyBuild := flags.Bool("any-build", false, "let good runs of earlier builds in the evidence count too; without it only those of this build do")
+	evidence := flags.String("evidence", "build/evidence/faults", "`folder` of the evidence; empty keeps and skips "+
+		"nothing")
+	anyBuild := flags.Bool("any-build", false,
+		"let good runs of earlier builds in the evidence count too; without it only those of this build do")
 	table := flags.Bool("table", false, "print the evidence as a table and end")
 	into := flags.String("into", "", "put the figures of the evidence next to this one's folder into a `page` and end")
 	list := flags.Bool("list", false, "print the faults and end")
@@ -87,7 +89,8 @@ func carryOut(ctx context.Context, s faults.Series, root, bin, evidence string) 
 	if s.Built, err = faults.Build(ctx, root, bin); err != nil {
 		return err
 	}
-	fmt.Printf("faults: %d faults, %d seeds, code %s built in %s\n", len(s.Faults), len(s.Seeds), s.Built.Digest, time.Since(begun).Round(time.Second))
+	fmt.Printf("faults: %d faults, %d seeds, code %s built in %s\n", len(s.Faults), len(s.Seeds), s.Built.Digest,
+		time.Since(begun).Round(time.Second))
 	if evidence != "" {
 		if s.Evidence, err = faults.OpenEvidence(filepath.Clean(evidence)); err != nil {
 			return err
@@ -95,7 +98,8 @@ func carryOut(ctx context.Context, s faults.Series, root, bin, evidence string) 
 		defer func() { err = errors.Join(err, s.Evidence.Close()) }()
 	}
 	total, err := s.Run(ctx)
-	fmt.Printf("faults: took %s, %d runs did not go well\n%s\n%s\n", time.Since(begun).Round(time.Second), total.Bad, total.Origin(), total)
+	fmt.Printf("faults: took %s, %d runs did not go well\n%s\n%s\n", time.Since(begun).Round(time.Second), total.Bad,
+		total.Origin(), total)
 	if err != nil {
 		return err
 	}

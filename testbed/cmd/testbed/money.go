@@ -26,7 +26,8 @@ func payMoney(ctx context.Context, args []string) int {
 	flags.Uint64Var(&options.Seed, "seed", 0, "where payments and faults are drawn from; 0 takes a new one")
 	flags.Float64Var(&options.Faults, "faults", 0.2, "share of what a fault hits in the first half")
 	flags.DurationVar(&options.Bound, "bound", 10*time.Minute, "end of a half that does not end by itself")
-	flags.StringVar(&options.Evidence, "evidence", "build/evidence/money", "where the evidence goes; an earlier run's is replaced")
+	flags.StringVar(&options.Evidence, "evidence", "build/evidence/money",
+		"where the evidence goes; an earlier run's is replaced")
 	if flags.Parse(args) != nil || flags.NArg() > 0 {
 		return exitUsage
 	}

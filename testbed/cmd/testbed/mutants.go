@@ -14,15 +14,17 @@ import (
 	"github.com/railhead-pay/railhead/testbed/mutants"
 )
 
-// removeGuards is "testbed mutants": it removes each guard of the product in turn, in copies of the tree, and shows that
-// its catcher fails without it and passes with it.
+// removeGuards is "testbed mutants": it removes each guard of the product in turn, in copies of the
+// tree, and shows that its catcher fails without it and passes with it.
 func removeGuards(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed mutants", flag.ContinueOnError)
 	name := flags.String("mutant", "", "a `pattern`: only mutants whose whole name it matches; all by default")
 	root := flags.String("root", ".", "`folder` of the repository")
 	lanes := flags.Int("lanes", 2, "mutants at once, each with a copy of the tree and a PostgreSQL of its own")
-	temp := flags.String("temp", "", "`folder` for the copies and the clusters; by default the system's for temporary files")
-	evidence := flags.String("evidence", "build/evidence/mutants", "`folder` of the evidence: what was caught in this very tree is not tried again; empty keeps and skips nothing")
+	temp := flags.String("temp", "", "`folder` for the copies and the clusters; by default the system's for temporary "+
+		"files")
+	evidence := flags.String("evidence", "build/evidence/mutants", "`folder` of the evidence: what was caught in this "+
+		"very tree is not tried again; empty keeps and skips nothing")
 	if flags.Parse(args) != nil {
 		return exitUsage
 	}
@@ -50,7 +52,8 @@ func removeGuards(ctx context.Context, args []string) int {
 // lanesMax bounds the clusters that run at once.
 const lanesMax = 16
 
-func catchAll(ctx context.Context, s mutants.Series, evidence string, wanted func(mutants.Mutant) bool) (total mutants.Total, err error) {
+func catchAll(ctx context.Context, s mutants.Series, evidence string,
+	wanted func(mutants.Mutant) bool) (total mutants.Total, err error) {
 	all, err := mutants.Load(s.Root)
 	if err != nil {
 		return total, err

@@ -20,7 +20,8 @@ func nemesis(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed nemesis", flag.ContinueOnError)
 	flags.Uint64Var(&n.Seed, "seed", 0, "the seed; 0 draws one")
 	minutes := flags.Float64("minutes", 30, "how long traffic and faults last")
-	flags.DurationVar(&n.RewindEvery, "rewind-every", 4*time.Minute, "how often the data goes back, by a restore, a snapshot or a failover; 0: never")
+	flags.DurationVar(&n.RewindEvery, "rewind-every", 4*time.Minute,
+		"how often the data goes back, by a restore, a snapshot or a failover; 0: never")
 	flags.IntVar(&n.PerSec, "rate", 32, "instructions a second")
 	root := flags.String("root", ".", "`folder` of the module")
 	bin := flags.String("bin", "build/faults", "`folder` for the programs under test")
