@@ -137,27 +137,6 @@ func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
 	return p.putOff(d, c, a, CodeRailBusy, wait)
 }
 
-// Proven returns what a call for a claim proves on this rail, by its result and by whether a
-// byte of it may have left. After a send, a refusal of our credentials or route may come
-// from a gateway that filters answers, while the bank behind it has executed the payment:
-// it proves nothing, unless the profile states that the rail refuses before it processes.
-// That the rail de-duplicates by key only makes the re-send harmless, and only while it
-// remembers the key. EXECUTED proves no execution if an earlier send was made when every
-// acceptance was provisional: the rail may repeat its stored answer to that send.
-func (p Policy) Proven(c Claim, result Result, firstByte bool) Result {
-	switch {
-	case c.Action != ActionSend:
-		return result
-	case result == ResultRefusedRail && firstByte && !p.RefusesBeforeProcessing:
-		return ResultUnknown
-	case result == ResultExecuted && p.Acceptance == AcceptanceByAnswer &&
-		p.Under(c.SentUnder).Acceptance == AcceptanceProvisional:
-		return ResultAccepted
-	default:
-		return result
-	}
-}
-
 func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 	switch a.Result {
 	case ResultAccepted:
@@ -292,4 +271,47 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 		d.Park = true
 		return d
 	}
+}
+
+// certain clears the flags of doubt: the evidence covers every send.
+func (d Decision) certain() Decision {
+	d.OutcomeUnknown, d.Provisional = false, false
+	return d
+}
+
+// certainAfterRefusal clears them after a final refusal of one send if the rail keeps one
+// outcome for each key. Otherwise the refusal covers only that send, and no send that a
+// restore may have lost. After a provisional acceptance only the rail's final answer counts.
+func (p Policy) certainAfterRefusal(d Decision, c Claim) Decision {
+	if p.AnswerCoversKey && !d.Provisional {
+		return d.certain()
+	}
+	d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent
+	return d
+}
+
+func (d Decision) dispatched() Decision {
+	d.State = Dispatched
+	return d
+}
+
+func (d Decision) requeue(state State, code string, next Action, delay time.Duration) Decision {
+	d.State, d.ErrorCode = state, code
+	d.Requeue, d.NextAction, d.Delay = true, next, delay
+	return d
+}
+
+// fail ends the instruction as FAILED, or as PARKED while some send has no trustworthy
+// answer: a payment that may have been executed must not be recorded as failed.
+func (d Decision) fail(code string) Decision {
+	if d.OutcomeUnknown {
+		return d.park(Parked, code, DeadOutcomeUnknown)
+	}
+	d.State, d.ErrorCode, d.Reason = Failed, code, DeadFailed
+	return d
+}
+
+func (d Decision) park(state State, code string, reason DeadReason) Decision {
+	d.State, d.ErrorCode, d.Reason = state, code, reason
+	return d
 }

@@ -1,9 +1,6 @@
 package payment
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // Policy is the part of a rail's profile that decides what is safe: which
 // answers are final, whether a re-send may follow silence, and how Railhead
@@ -53,24 +50,6 @@ type KeyRules struct {
 	ResendOnUnknown Resend     `json:"resend_on_unknown"`
 	KeyWindow       Duration   `json:"key_window"`
 	AnswerCoversKey bool       `json:"answer_covers_key"`
-}
-
-// Under returns the policy for an instruction that was also sent under earlier rules. A
-// rail's promise about keys covers only the sends that follow it, so the strictest of all
-// rules applies.
-func (p Policy) Under(earlier []KeyRules) Policy {
-	for _, rules := range earlier {
-		// The stored answer to an earlier send has the meaning that it had then.
-		if rules.Acceptance.strictness() < p.Acceptance.strictness() {
-			p.Acceptance = cmp.Or(rules.Acceptance, AcceptanceProvisional)
-		}
-		if rules.ResendOnUnknown != ResendSameKey {
-			p.ResendOnUnknown = ResendNever
-		}
-		p.KeyWindow = min(p.KeyWindow, rules.KeyWindow)
-		p.AnswerCoversKey = p.AnswerCoversKey && rules.AnswerCoversKey
-	}
-	return p
 }
 
 // BusinessRetry defines how a payment is sent again after a business refusal.
@@ -216,79 +195,4 @@ func (i InquiryPolicy) interval(n int) time.Duration {
 		return 0
 	}
 	return time.Duration(i.Intervals[min(n-1, len(i.Intervals)-1)])
-}
-
-// usableWindow is the part of the key window in which a re-send may start. It leaves
-// out a tenth of the window, at most five minutes, for skew between our clocks and
-// the rail's and for the call itself.
-func (p Policy) usableWindow() time.Duration {
-	window := time.Duration(p.KeyWindow)
-	return window - min(window/10, 5*time.Minute)
-}
-
-// MayResend reports whether a same-key re-send may start this long after the
-// first send that may have reached the rail. It may not at a negative age: a clock
-// stepped back, and the rest of the window is not known.
-func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
-	return p.ResendOnUnknown == ResendSameKey && sinceFirstSend >= 0 && sinceFirstSend < p.usableWindow()
-}
-
-// MaySend reports whether the send of a claim may start this long after the claim.
-// If no outcome is unknown, it may. Otherwise it may as a same-key re-send inside the
-// key window, which counts from a send that a restore may have lost too, and before
-// expires_at, because the rail may execute this send as the first. It may not if the
-// rail has accepted the instruction, or if the caller allows one send only and that
-// one may have been made. On a rail without keys, a send that an operator requested
-// may start.
-func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
-	knownFor := max(c.keyKnownFor, p.keyKnownFor(c))
-	p = p.Under(c.SentUnder)
-	switch {
-	case c.Provisional, c.wasSentOnce():
-		return false
-	case c.OutcomeUnknown && c.Expired(elapsed):
-		return false
-	case c.OutcomeUnknown && c.Replayed && !c.Doubted && p.ResendOnUnknown != ResendSameKey:
-		return true
-	case c.OutcomeUnknown || c.Doubted:
-		return p.mayRepeat(c.doubt(elapsed, knownFor), 0)
-	default:
-		return true
-	}
-}
-
-// MayLeave is MaySend for a send whose bytes take up to write to be written: the rail must
-// still remember the key of a re-send when the last byte arrives.
-func (p Policy) MayLeave(c Claim, elapsed, write time.Duration) bool {
-	if !p.MaySend(c, elapsed) {
-		return false
-	}
-	c.ExpiresAt = time.Time{} // it limits only the first byte
-	return p.MaySend(c, elapsed+write)
-}
-
-// AwaitsAcceptance reports whether the send of a claim waits until an operator has accepted
-// the server: its only possible earlier send is one that a restore lost, and the caller
-// allows one send only, or the rail might no longer remember the key (MayLeave). After the
-// acceptance it is sent like any other.
-func (p Policy) AwaitsAcceptance(c Claim, elapsed, write time.Duration) bool {
-	return c.Doubted && !c.OutcomeUnknown && !c.Provisional && (c.SendOnce || !p.MayLeave(c, elapsed, write))
-}
-
-// mayRepeat is MayResend for a re-send after a wait, including the sends that a restore may
-// have lost: within the key window of a lost send, the rail may have answered a later one with
-// its stored outcome, and must still remember the key from that send.
-func (p Policy) mayRepeat(d UnknownOutcome, wait time.Duration) bool {
-	return p.MayResend(d.SinceFirstSend+wait) && p.MayResend(max(d.SinceKey, d.SinceFirstSend)+wait)
-}
-
-// keyKnownFor is the longest time for which the rail may remember the key of a send: the
-// longest window that it promised, and the part that usableWindow leaves out, for a send
-// that arrived later than it was claimed.
-func (p Policy) keyKnownFor(c Claim) time.Duration {
-	longest := time.Duration(p.KeyWindow)
-	for _, rules := range c.SentUnder {
-		longest = max(longest, time.Duration(rules.KeyWindow))
-	}
-	return longest + min(longest/10, 5*time.Minute)
 }

@@ -232,3 +232,24 @@ const (
 
 // SpentCodes lists the codes of a refusal for now after which the key is not sent again.
 func SpentCodes() []string { return []string{CodeNewIDNeeded, CodeBusinessRefused} }
+
+// Proven returns what a call for a claim proves on this rail, by its result and by whether a
+// byte of it may have left. After a send, a refusal of our credentials or route may come
+// from a gateway that filters answers, while the bank behind it has executed the payment:
+// it proves nothing, unless the profile states that the rail refuses before it processes.
+// That the rail de-duplicates by key only makes the re-send harmless, and only while it
+// remembers the key. EXECUTED proves no execution if an earlier send was made when every
+// acceptance was provisional: the rail may repeat its stored answer to that send.
+func (p Policy) Proven(c Claim, result Result, firstByte bool) Result {
+	switch {
+	case c.Action != ActionSend:
+		return result
+	case result == ResultRefusedRail && firstByte && !p.RefusesBeforeProcessing:
+		return ResultUnknown
+	case result == ResultExecuted && p.Acceptance == AcceptanceByAnswer &&
+		p.Under(c.SentUnder).Acceptance == AcceptanceProvisional:
+		return ResultAccepted
+	default:
+		return result
+	}
+}
