@@ -24,7 +24,6 @@ type Guard struct {
 	openFor  time.Duration
 	probeFor time.Duration
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
-	free     chan struct{}
 	onChange func(from, to BreakerState)
 
 	// mu is held around every call into the breaker, which runs its own hook under its own lock.
@@ -74,7 +73,6 @@ func NewGuard(p Profile, onChange func(from, to BreakerState)) (*Guard, error) {
 		limit:    p.Concurrency,
 		openFor:  time.Duration(p.Breaker.OpenFor),
 		probeFor: p.SendBudget() + probeSlack,
-		free:     make(chan struct{}, 1),
 		onChange: onChange,
 		pace:     newPace(p.Rate, p.Concurrency, time.Now()),
 		sends:    newRefusals(p.RailRefused), inquiries: newRefusals(p.RailRefused),
@@ -180,10 +178,6 @@ func (g *Guard) refusals(action payment.Action) *refusals {
 
 // Limit returns the most permits that can be out at once.
 func (g *Guard) Limit() int { return g.limit }
-
-// NextFree returns a channel that is signalled whenever a permit ends. It holds one signal, so that
-// a single relayer that checks after each signal misses none.
-func (g *Guard) NextFree() <-chan struct{} { return g.free }
 
 // WakeIn returns the time after which Reserve can return more for another reason than an ended
 // permit: the rate has a token again, or the open breaker allows a probe. It returns 0 if no such

@@ -91,10 +91,6 @@ func (p *Permit) finish(verdict error, giveBack bool, result payment.Result) {
 	if result != "" {
 		g.observe(result, verdict == nil, p)
 	}
-	select {
-	case g.free <- struct{}{}:
-	default:
-	}
 }
 
 // observe counts an answer. The caller holds mu.
