@@ -122,7 +122,7 @@ nemesis: postgres $(TESTBED) ## Mix every fault that can be mixed on one install
 	@$(TIMED) $(TESTBED) nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
 
 .PHONY: mutants
-mutants: postgres $(TESTBED) ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught in this tree)
+mutants: postgres $(TESTBED) ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught with this very code)
 	@$(TIMED) $(TESTBED) mutants $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')
 
 .PHONY: late-matrix

@@ -169,8 +169,10 @@ func (b *bench) order() []systems.System {
 }
 
 // in runs f on a fresh database of a system.
-func (b *bench) in(ctx context.Context, on *server.Server, system systems.System, o systems.Options,
-	f func(db server.Database, session systems.Session) error) (err error) {
+func (b *bench) in(
+	ctx context.Context, on *server.Server, system systems.System, o systems.Options,
+	f func(db server.Database, session systems.Session) error,
+) (err error) {
 	name, err := b.template(ctx, on, system)
 	if err != nil {
 		return err

@@ -28,8 +28,10 @@ func enqueueHot(ctx context.Context, b *bench, system systems.System) error {
 }
 
 // enqueueOnce measures one run; hold, if any, takes a snapshot for its time.
-func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o systems.Options, name string, n int,
-	hold func(server.Database, context.Context) (func(), error)) error {
+func (b *bench) enqueueOnce(
+	ctx context.Context, system systems.System, o systems.Options, name string, n int,
+	hold func(server.Database, context.Context) (func(), error),
+) error {
 	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
 		_, err := produce(ctx, session, producers, 0, warm)
 		if err := errors.Join(err, db.Settle(ctx)); err != nil {

@@ -36,8 +36,9 @@ func (b *bench) prepareEvidence(ctx context.Context) error {
 // watch collects where time goes during one measurement, if evidence was asked
 // for: a CPU profile of this process, the server's statements, and what its
 // sessions wait for. The returned function ends and writes it.
-func (b *bench) watch(ctx context.Context, db server.Database, system systems.System,
-	name string) (func() error, error) {
+func (b *bench) watch(
+	ctx context.Context, db server.Database, system systems.System, name string,
+) (func() error, error) {
 	if b.evidence == "" || db.Server() != b.plain {
 		return func() error { return nil }, nil
 	}

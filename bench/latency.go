@@ -16,8 +16,9 @@ func latency(ctx context.Context, b *bench, system systems.System) error {
 	return b.latencyOn(ctx, b.plain, system, "latency", b.size.latency)
 }
 
-func (b *bench) latencyOn(ctx context.Context, on *server.Server, system systems.System, name string,
-	lasting time.Duration) error {
+func (b *bench) latencyOn(
+	ctx context.Context, on *server.Server, system systems.System, name string, lasting time.Duration,
+) error {
 	o := systems.Options{Producers: producers, Sparse: true}
 	return b.in(ctx, on, system, o, func(db server.Database, session systems.Session) error {
 		tally := systems.NewTally()
@@ -56,8 +57,10 @@ func lanes(ctx context.Context, b *bench, system systems.System) error {
 
 // trickle enqueues at latencyRate and notes how long each takes to its rail. It
 // returns how many it enqueued.
-func (b *bench) trickle(ctx context.Context, system systems.System, db server.Database, session systems.Session,
-	tally *systems.Tally, name string, first int, lasting time.Duration) (int, error) {
+func (b *bench) trickle(
+	ctx context.Context, system systems.System, db server.Database, session systems.Session,
+	tally *systems.Tally, name string, first int, lasting time.Duration,
+) (int, error) {
 	n := int(lasting.Seconds() * latencyRate)
 	used, err := b.metered(ctx, db, system, name, func() error {
 		if err := pour(ctx, session, tally, first, n); err != nil {
@@ -139,8 +142,9 @@ func held(ctx context.Context, b *bench, system systems.System) error {
 }
 
 // churnAndMeasure returns how many payments it has enqueued.
-func (b *bench) churnAndMeasure(ctx context.Context, system systems.System, db server.Database,
-	session systems.Session, tally *systems.Tally) (int, error) {
+func (b *bench) churnAndMeasure(
+	ctx context.Context, system systems.System, db server.Database, session systems.Session, tally *systems.Tally,
+) (int, error) {
 	if err := b.warmUp(ctx, db, session, tally); err != nil {
 		return 0, err
 	}

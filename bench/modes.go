@@ -84,8 +84,9 @@ func (b *bench) drainOn(ctx context.Context, on *server.Server, system systems.S
 }
 
 // drainOnce works what it fills in; before are the payments that were there.
-func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session,
-	name string, before int) error {
+func (b *bench) drainOnce(
+	ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, before int,
+) error {
 	n := b.size.drain
 	if err := errors.Join(session.Fill(ctx, before, n), db.Settle(ctx)); err != nil {
 		return err
@@ -117,8 +118,9 @@ func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.
 }
 
 // metered runs f and says what the server used meanwhile.
-func (b *bench) metered(ctx context.Context, db server.Database, system systems.System, name string,
-	f func() error) (server.Meter, error) {
+func (b *bench) metered(
+	ctx context.Context, db server.Database, system systems.System, name string, f func() error,
+) (server.Meter, error) {
 	ended, err := b.watch(ctx, db, system, name)
 	if err != nil {
 		return server.Meter{}, err
@@ -145,8 +147,9 @@ func (b *bench) endToEndOn(ctx context.Context, on *server.Server, system system
 	return b.endToEndBy(ctx, on, system, systems.Options{Producers: producers}, producers, name, n)
 }
 
-func (b *bench) endToEndBy(ctx context.Context, on *server.Server, system systems.System, o systems.Options,
-	callers int, name string, n int) error {
+func (b *bench) endToEndBy(
+	ctx context.Context, on *server.Server, system systems.System, o systems.Options, callers int, name string, n int,
+) error {
 	return b.in(ctx, on, system, o, func(db server.Database, session systems.Session) error {
 		return b.endToEndOnce(ctx, system, db, session, callers, name, n)
 	})
@@ -221,8 +224,10 @@ func slow(ctx context.Context, b *bench, system systems.System) error {
 		b.latencyOn(ctx, b.slow, system, "slow latency", b.size.latency/2))
 }
 
-func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session,
-	callers int, name string, n int) error {
+func (b *bench) endToEndOnce(
+	ctx context.Context, system systems.System, db server.Database, session systems.Session,
+	callers int, name string, n int,
+) error {
 	tally := systems.NewTally()
 	stop, err := session.Work(ctx, tally.Watch())
 	if err != nil {

@@ -157,8 +157,9 @@ func (b *bench) scaleOnce(ctx context.Context, system systems.System, each sized
 }
 
 // scaleThroughput measures enqueue, drain and the way to the rail at a low rate.
-func (b *bench) scaleThroughput(ctx context.Context, system systems.System, db server.Database, session systems.Session,
-	name func(string) string) (int, error) {
+func (b *bench) scaleThroughput(
+	ctx context.Context, system systems.System, db server.Database, session systems.Session, name func(string) string,
+) (int, error) {
 	single := b.size.enqueue / 4
 	_, err := produce(ctx, session, producers, 0, warm)
 	if err := errors.Join(err, db.Settle(ctx)); err != nil {

@@ -68,8 +68,9 @@ type pendingLook struct {
 const looksInSteady = 120
 
 // lookAtPending looks every now and then, until it is ended; looks gives what was seen.
-func (b *bench) lookAtPending(ctx context.Context,
-	db server.Database) (looks func() []pendingLook, ended func() error) {
+func (b *bench) lookAtPending(
+	ctx context.Context, db server.Database,
+) (looks func() []pendingLook, ended func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var seen []pendingLook
 	done := make(chan error, 1)

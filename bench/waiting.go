@@ -52,8 +52,9 @@ func streams(ctx context.Context, b *bench, system systems.System) error {
 }
 
 // toldTo makes payments at a steady rate while so many streams are open.
-func (b *bench) toldTo(ctx context.Context, system systems.System, db server.Database, session systems.Session,
-	open int) (err error) {
+func (b *bench) toldTo(
+	ctx context.Context, system systems.System, db server.Database, session systems.Session, open int,
+) (err error) {
 	listening, ok := session.(systems.Listened)
 	if !ok {
 		return fmt.Errorf("%s has no streams of events", system.Name())

@@ -228,8 +228,9 @@ func TestOperatorActs(t *testing.T) {
 
 // acts does one act and tells what came of it: the rows that it appended, what
 // waits then, and the dead letter; or the refusal, which must have changed nothing.
-func (d *desk) acts(o *operator.Operator, do func(*operator.Operator, *testing.T, payment.ID) error,
-	id payment.ID) string {
+func (d *desk) acts(
+	o *operator.Operator, do func(*operator.Operator, *testing.T, payment.ID) error, id payment.ID,
+) string {
 	d.t.Helper()
 	look := func() [3]string { return [3]string{d.rows(id), d.waiting(id), d.letter(id)} }
 	before, logged := look(), d.logged(id)

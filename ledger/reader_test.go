@@ -45,8 +45,9 @@ func policy() payment.Policy {
 
 // answer records what a rail said to each claim, and leaves the claim statement
 // open for its other members.
-func answer(t testing.TB, executor *executor.Executor, claims []payment.Claim, result payment.Result,
-	evidence payment.Outcome) {
+func answer(
+	t testing.TB, executor *executor.Executor, claims []payment.Claim, result payment.Result, evidence payment.Outcome,
+) {
 	t.Helper()
 	turn := outbox.Turn{}
 	for _, claim := range claims {

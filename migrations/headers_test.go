@@ -117,8 +117,10 @@ func read(t *testing.T, file string) string {
 }
 
 // within adds what a function does by itself and by those that it calls.
-func within(functions map[string]*sqlFunction, name string, of func(*sqlFunction) map[string]bool,
-	into map[string]bool, seen map[string]bool) {
+func within(
+	functions map[string]*sqlFunction, name string, of func(*sqlFunction) map[string]bool,
+	into map[string]bool, seen map[string]bool,
+) {
 	if seen[name] {
 		return
 	}

@@ -207,8 +207,9 @@ func (l *life) late(want payment.Verdict, o payment.Outcome) {
 }
 
 // callback is what a rail reports by itself.
-func (l *life) callback(want payment.Verdict, claim payment.Claim, decision payment.Decision, result payment.Result,
-	reference string) {
+func (l *life) callback(
+	want payment.Verdict, claim payment.Claim, decision payment.Decision, result payment.Result, reference string,
+) {
 	claim.AttemptNo = 0
 	l.late(want, outcome(claim, decision, result, reference))
 }

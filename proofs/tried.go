@@ -144,8 +144,9 @@ func (s *session) wanted(a attempt) verdict {
 const tryTimeout = "200ms"
 
 // origin is a proof by the catalog, and by attempts if they are requested and possible.
-func origin(file string, args func(*session) []any,
-	among func(attempt) bool) func(context.Context, *session, *tally) error {
+func origin(
+	file string, args func(*session) []any, among func(attempt) bool,
+) func(context.Context, *session, *tally) error {
 	return func(ctx context.Context, s *session, t *tally) error {
 		var given []any
 		if args != nil {

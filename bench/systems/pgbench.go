@@ -38,8 +38,9 @@ func PgbenchEnqueue(ctx context.Context, program string, db server.Database, cli
 }
 
 // pgbench runs a script so often by each client, and gives its runs a second.
-func pgbench(ctx context.Context, program string, db server.Database, script []byte, clients,
-	times int) (float64, error) {
+func pgbench(
+	ctx context.Context, program string, db server.Database, script []byte, clients, times int,
+) (float64, error) {
 	dir, err := os.MkdirTemp("", "railhead-pgbench-")
 	if err != nil {
 		return 0, err

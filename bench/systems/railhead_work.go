@@ -67,8 +67,9 @@ func (s *railheadSession) hear(ctx context.Context, running *sync.WaitGroup) err
 	return nil
 }
 
-func (s *railheadSession) relayer(ctx context.Context, i int,
-	watch Watch) (*executor.Executor, *relayer.Relayer, error) {
+func (s *railheadSession) relayer(
+	ctx context.Context, i int, watch Watch,
+) (*executor.Executor, *relayer.Relayer, error) {
 	url, name := s.db.URL(relayerLogin), fmt.Sprintf("bench-relayer-%d", i+1)
 	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: cell, Name: name, MaxConns: relayerConns})
 	if err != nil {

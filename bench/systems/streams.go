@@ -58,8 +58,9 @@ func (s *railheadSession) Listen(ctx context.Context, streams int) (func() int64
 }
 
 // stream reads one stream until the context ends.
-func (s *railheadSession) stream(ctx context.Context, transport *http.Transport, n int, heard *atomic.Int64,
-	opened func()) error {
+func (s *railheadSession) stream(
+	ctx context.Context, transport *http.Transport, n int, heard *atomic.Int64, opened func(),
+) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		s.api.base+"/v1/events?participant_id="+Participant(n), http.NoBody)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 )
 
 // newCallbacks creates the endpoint for callbacks with its own login.
-func newCallbacks(ctx context.Context, s settings, set *metrics.Set,
-	log *slog.Logger) (service.Service, func(), error) {
+func newCallbacks(
+	ctx context.Context, s settings, set *metrics.Set, log *slog.Logger,
+) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_CALLBACKS_URL", s.CallbacksURL)
 	if err != nil {
 		return nil, nil, err

@@ -34,8 +34,10 @@ func withReader(ctx context.Context, do func(*reader.Reader) error) error {
 	return withLedger(ctx, "RAILHEAD_READER_URL", func(s settings) string { return s.ReaderURL }, reader.Open, do)
 }
 
-func withLedger[T interface{ Close() }](ctx context.Context, variable string, own func(settings) string,
-	open func(context.Context, ledger.Config) (T, error), do func(T) error) error {
+func withLedger[T interface{ Close() }](
+	ctx context.Context, variable string, own func(settings) string,
+	open func(context.Context, ledger.Config) (T, error), do func(T) error,
+) error {
 	s, err := readSettings()
 	if err != nil {
 		return err

@@ -20,8 +20,9 @@ type probe interface {
 // serveHealth serves /healthz (the process runs), /readyz (200 if every component can
 // work, otherwise 503 and the reasons) and /metrics until the context ends. It writes the
 // bound address to addrFile, if one is named, once it listens.
-func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]probe, metrics http.Handler,
-	log *slog.Logger) error {
+func serveHealth(
+	ctx context.Context, addr, addrFile string, probes map[string]probe, metrics http.Handler, log *slog.Logger,
+) error {
 	listener, err := listen("RAILHEAD_HTTP_ADDR", addr, addrFile)
 	if err != nil {
 		return err

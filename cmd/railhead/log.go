@@ -63,8 +63,9 @@ func logCommand() *cobra.Command {
 	return command
 }
 
-func showLog(cmd *cobra.Command, looker *reader.Reader, filter reader.LogFilter, following bool,
-	every time.Duration) error {
+func showLog(
+	cmd *cobra.Command, looker *reader.Reader, filter reader.LogFilter, following bool, every time.Duration,
+) error {
 	o := outputOf(cmd)
 	acts, cutShort, err := looker.OperatorLog(cmd.Context(), filter)
 	if err != nil {

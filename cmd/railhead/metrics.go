@@ -15,8 +15,9 @@ import (
 // The login of a relayer or reaper can read all of them; RAILHEAD_METRICS_URL names
 // another one. The logins of callbacks, api and events read no table: without that
 // variable they have no such gauges, and the first result is nil.
-func newDatabaseMetrics(ctx context.Context, s settings, kind string, set *metrics.Set,
-	log *slog.Logger) (*metrics.Database, func(), error) {
+func newDatabaseMetrics(
+	ctx context.Context, s settings, kind string, set *metrics.Set, log *slog.Logger,
+) (*metrics.Database, func(), error) {
 	if (kind == "callbacks" || kind == "api" || kind == "events") && s.MetricsURL == "" {
 		return nil, func() {}, nil
 	}

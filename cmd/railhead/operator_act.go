@@ -75,8 +75,9 @@ func onPayment(ctx context.Context, reference string, do func(*operator.Operator
 	return withOperator(ctx, func(operator *operator.Operator) error { return onFound(ctx, operator, reference, do) })
 }
 
-func onFound(ctx context.Context, operator *operator.Operator, reference string,
-	do func(*operator.Operator, payment.ID) error) error {
+func onFound(
+	ctx context.Context, operator *operator.Operator, reference string, do func(*operator.Operator, payment.ID) error,
+) error {
 	found, err := operator.Reader().Find(ctx, reference)
 	if err != nil {
 		return err

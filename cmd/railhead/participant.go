@@ -49,8 +49,10 @@ func participantResumeCommand() *cobra.Command {
 		})
 }
 
-func participantSwitch(word, short, long string,
-	do func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error)) *cobra.Command {
+func participantSwitch(
+	word, short, long string,
+	do func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error),
+) *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: word + " PARTICIPANT", Short: short, Long: long, Args: cobra.ExactArgs(1),

@@ -76,8 +76,9 @@ func paymentTailCommand() *cobra.Command {
 // it can show, which follow reports with the name of what is followed. After the first
 // successful poll an outage of the database does not end it: it is reported, and follow
 // continues where it was.
-func follow(cmd *cobra.Command, every time.Duration, once bool, what string,
-	look func(context.Context) (behind bool, err error)) error {
+func follow(
+	cmd *cobra.Command, every time.Duration, once bool, what string, look func(context.Context) (behind bool, err error),
+) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	looked := false

@@ -66,8 +66,9 @@ type fieldChange struct {
 	To    string `json:"to"`
 }
 
-func applyRails(cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string,
-	dryRun bool) error {
+func applyRails(
+	cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string, dryRun bool,
+) error {
 	changes, err := planRails(cmd.Context(), operator, file)
 	if err != nil {
 		return err

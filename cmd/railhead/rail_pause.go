@@ -59,8 +59,10 @@ func railResumeCommand() *cobra.Command {
 }
 
 // railSwitch is one of the two commands; do returns the act and its sentence.
-func railSwitch(word, short, long string,
-	do func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error)) *cobra.Command {
+func railSwitch(
+	word, short, long string,
+	do func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error),
+) *cobra.Command {
 	var reason string
 	everything := false
 	command := &cobra.Command{

@@ -119,8 +119,10 @@ func serve(ctx context.Context, kinds ...string) error {
 	return runAll(ctx, s, components, database, set.Handler(log), log)
 }
 
-func runAll(ctx context.Context, s settings, components map[string]service.Service, database *metrics.Database,
-	scrape http.Handler, log *slog.Logger) error {
+func runAll(
+	ctx context.Context, s settings, components map[string]service.Service, database *metrics.Database,
+	scrape http.Handler, log *slog.Logger,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The endpoints run longer than the components, so that a drain can be observed.
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))

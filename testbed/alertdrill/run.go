@@ -182,8 +182,9 @@ func settle(ctx context.Context, watch *watcher, within time.Duration) error {
 
 // runFault breaks one thing, sees its alerts fire, looks as the runbook says,
 // heals, and sees everything resolve.
-func (o Options) runFault(ctx context.Context, w *world, watch *watcher, f fault, pairs map[string]string,
-	sum *tally) error {
+func (o Options) runFault(
+	ctx context.Context, w *world, watch *watcher, f fault, pairs map[string]string, sum *tally,
+) error {
 	fail := func(format string, args ...any) {
 		sum.faults = append(sum.faults, f.name+": "+fmt.Sprintf(format, args...))
 	}
@@ -256,8 +257,9 @@ func (t *tally) addStrays(f fault, fired, pairs map[string]string) string {
 
 // runbooks runs the commands of a section of the fault's runbooks, as written:
 // each must end well and print something.
-func (o Options) runbooks(ctx context.Context, w *world, f fault, vars []string, section string,
-	fail func(string, ...any)) {
+func (o Options) runbooks(
+	ctx context.Context, w *world, f fault, vars []string, section string, fail func(string, ...any),
+) {
 	for _, key := range f.wants {
 		alert, _, _ := strings.Cut(key, "/")
 		text, err := fs.ReadFile(alerts.Files, "runbooks/"+alert+".md")

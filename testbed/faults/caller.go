@@ -204,8 +204,9 @@ func (c Caller) enqueueTogether(ctx context.Context, ingest *ingest.Ingest, jour
 	return nil
 }
 
-func (c Caller) callTogether(ctx context.Context, ingest *ingest.Ingest,
-	all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
+func (c Caller) callTogether(
+	ctx context.Context, ingest *ingest.Ingest, all []payment.Instruction,
+) ([]outbox.ReceiptOrFault, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
 	defer cancel()
 	return ingest.EnqueueBatch(ctx, all)

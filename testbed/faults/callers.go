@@ -123,8 +123,10 @@ func acknowledged(journal *Journal, one order, receipt payment.Receipt, isolatio
 }
 
 // repeatOnce opens a transaction, takes its snapshot, and enqueues when told to.
-func repeatOnce(ctx context.Context, ingest *ingest.Ingest, journal *Journal, one order, level pgx.TxIsoLevel,
-	looked chan<- error, call <-chan struct{}) error {
+func repeatOnce(
+	ctx context.Context, ingest *ingest.Ingest, journal *Journal, one order, level pgx.TxIsoLevel,
+	looked chan<- error, call <-chan struct{},
+) error {
 	told := false
 	tell := func(err error) {
 		if !told {

@@ -142,8 +142,9 @@ func (w *world) byID(id payment.ID) *instruction {
 }
 
 // outcome is what a worker appends for a claim, due again at once.
-func (w *world) outcome(claim payment.Claim, d payment.Decision, result payment.Result, reference,
-	worker string) payment.Outcome {
+func (w *world) outcome(
+	claim payment.Claim, d payment.Decision, result payment.Result, reference, worker string,
+) payment.Outcome {
 	d.Delay = 0
 	o := payment.Outcome{
 		AttemptID: payment.NewID(), Claim: claim, Result: result, Decision: d, RailReference: reference,

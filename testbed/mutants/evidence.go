@@ -3,21 +3,16 @@ package mutants
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead/testbed/jsonlines"
 )
 
-// Evidence is the file of the mutants that were caught, each with the digest of the
-// tree and of its entry. It is only ever appended to, so that a run that was broken
+// Evidence is the file of the mutants that were caught, each with the digest of what its
+// catcher depends on and of its entry. It is only ever appended to, so that a run that was broken
 // off can be gone on with. What was missed is not kept: it is tried again.
 type Evidence struct {
 	mu     sync.Mutex
@@ -47,7 +42,7 @@ func OpenEvidence(dir string) (*Evidence, error) {
 	return e, nil
 }
 
-// has gives the record of a mutant that was caught in this very tree.
+// has gives the record of a mutant that was caught with this very code.
 func (e *Evidence) has(key string) (Record, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,34 +60,10 @@ func (e *Evidence) add(record Record) error {
 // Close closes the file.
 func (e *Evidence) Close() error { return e.file.Close() }
 
-// keyOf names a mutant in a tree: another tree, other edits or another catcher make
+// keyOf names a mutant in a tree: another digest, other edits or another catcher make
 // another key.
-func keyOf(tree string, m Mutant) string {
+func keyOf(digest string, m Mutant) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%q\n%+v\n", tree, m.Edits, m.Catcher)
+	fmt.Fprintf(sum, "%s\n%q\n%+v\n", digest, m.Edits, m.Catcher)
 	return hex.EncodeToString(sum.Sum(nil)[:12])
-}
-
-// digestOf is over all files of a tree that can change what a catcher does: neither
-// its documents nor the list of mutants can.
-func digestOf(root string) (string, error) {
-	sum := sha256.New()
-	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case skipped(name, entry):
-			return fs.SkipDir
-		case !entry.Type().IsRegular() || strings.HasSuffix(name, ".md") || name == List:
-			return nil
-		}
-		file, err := os.Open(filepath.Join(root, name))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(sum, name)
-		_, err = io.Copy(sum, file)
-		return errors.Join(err, file.Close())
-	})
-	return hex.EncodeToString(sum.Sum(nil)[:12]), err
 }

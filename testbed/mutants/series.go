@@ -46,10 +46,11 @@ func (s Series) Run(ctx context.Context) (total Total, err error) {
 	if s.Lanes > 1 && os.Getenv(pgserver.EnvURL) != "" {
 		return total, errOneServer
 	}
-	tree, err := digestOf(s.Root)
+	seen, err := newDigests(s.Root)
 	if err != nil {
 		return total, fmt.Errorf("reading the tree: %w", err)
 	}
+	keys := make(map[string]string) // by name
 	var mu sync.Mutex
 	note := func(caught bool, format string, args ...any) {
 		mu.Lock()
@@ -65,8 +66,11 @@ func (s Series) Run(ctx context.Context) (total Total, err error) {
 	var left []Mutant
 	for _, m := range s.Mutants {
 		if s.Evidence != nil {
-			if was, ok := s.Evidence.has(keyOf(tree, m)); ok {
-				note(true, "caught %-30s by %s (in this tree, at %s): %s", m.Name, m.Catcher, was.At.UTC().Format(time.RFC3339),
+			if keys[m.Name], err = seen.key(ctx, m); err != nil {
+				return total, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			if was, ok := s.Evidence.has(keys[m.Name]); ok {
+				note(true, "caught %-30s by %s (with this code, at %s): %s", m.Name, m.Catcher, was.At.UTC().Format(time.RFC3339),
 					was.Reason)
 				continue
 			}
@@ -87,7 +91,7 @@ func (s Series) Run(ctx context.Context) (total Total, err error) {
 		if s.Evidence == nil {
 			return nil
 		}
-		return s.Evidence.add(Record{Key: keyOf(tree, m), Mutant: m.Name, At: time.Now(), TookMS: how.Took.Milliseconds(),
+		return s.Evidence.add(Record{Key: keys[m.Name], Mutant: m.Name, At: time.Now(), TookMS: how.Took.Milliseconds(),
 			Reason: how.Reason})
 	}
 	shared := newControls()
@@ -119,8 +123,9 @@ type job struct {
 }
 
 // lane takes jobs until there are none.
-func (s Series) lane(ctx context.Context, jobs <-chan job, shared *controls,
-	try func(*Bench, Mutant) error) (failed error) {
+func (s Series) lane(
+	ctx context.Context, jobs <-chan job, shared *controls, try func(*Bench, Mutant) error,
+) (failed error) {
 	var bench *Bench
 	for job := range jobs {
 		if ctx.Err() != nil {

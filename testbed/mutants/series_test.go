@@ -110,6 +110,64 @@ func TestDigestOfATree(t *testing.T) {
 	}
 }
 
+// TestKeysFollowWhatACatcherSees: a catcher of a narrow package depends on what it imports, every other one on the
+// whole tree.
+func TestKeysFollowWhatACatcherSees(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(file, text string) {
+		t.Helper()
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, text := range map[string]string{
+		"go.mod": "module example.com/m\n\ngo 1.26\n", "go.sum": "", "guard.txt": "guard",
+		"payment/payment.go":      "package payment\n",
+		"payment/payment_test.go": "package payment_test\n\nimport _ \"example.com/m/support\"\n",
+		"payment/testdata/a.json": "{}", "payment/sub/sub.go": "package sub\n",
+		"support/support.go": "package support\n", "cmd/main.go": "package main\n\nfunc main() {}\n",
+	} {
+		write(file, text)
+	}
+	keys := func() [3]string {
+		t.Helper()
+		seen, err := newDigests(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all [3]string
+		for i, catcher := range []Catcher{{Package: "./payment", Test: "T"}, {Package: "./cmd", Test: "T"}, {Fault: "f"}} {
+			m := Mutant{Name: "m", Edits: []Edit{{File: "guard.txt", Old: "guard", New: ""}}, Catcher: catcher}
+			if all[i], err = seen.key(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return all
+	}
+	was := keys()
+	for _, change := range []struct {
+		file string
+		seen bool
+	}{
+		{"payment/payment.go", true}, {"payment/payment_test.go", true}, {"payment/testdata/a.json", true},
+		{"support/support.go", true}, {"guard.txt", true}, {"go.sum", true},
+		{"payment/sub/sub.go", false}, {"cmd/main.go", false},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, change.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(change.file, string(text)+"\n")
+		now := keys()
+		if (now[0] != was[0]) != change.seen || now[1] == was[1] || now[2] == was[2] {
+			t.Errorf("after a change of %s the keys are %v, before %v", change.file, now, was)
+		}
+		was = now
+	}
+}
+
 // TestByCatcher: the mutants of a catcher stay together, faults come first, and Go before SQL.
 func TestByCatcher(t *testing.T) {
 	t.Parallel()

@@ -91,8 +91,9 @@ func On(ctx context.Context, server *pgserver.Server, cell string, budget outbox
 
 // Prepare makes roles, schema, grants and logins, and returns the migrations that
 // it applied. Password gives each login its own; empty leaves it as it is.
-func Prepare(ctx context.Context, admin, cell string, logins map[string]string,
-	password func(login string) string) (_ []migrations.Step, err error) {
+func Prepare(
+	ctx context.Context, admin, cell string, logins map[string]string, password func(login string) string,
+) (_ []migrations.Step, err error) {
 	config, err := pgx.ParseConfig(admin)
 	if err != nil {
 		return nil, fmt.Errorf("reading the administrator's connection string: %w", err)
@@ -125,8 +126,9 @@ func EnsureLogins(ctx context.Context, admin string) (err error) {
 	return ensureLogins(ctx, conn, Logins(), NoPassword)
 }
 
-func ensureLogins(ctx context.Context, conn *pgx.Conn, logins map[string]string,
-	password func(login string) string) error {
+func ensureLogins(
+	ctx context.Context, conn *pgx.Conn, logins map[string]string, password func(login string) string,
+) error {
 	for login, role := range logins {
 		if err := acl.EnsureLogin(ctx, conn, login, role, password(login)); err != nil {
 			return err

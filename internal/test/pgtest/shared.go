@@ -101,8 +101,9 @@ func MainOn(m *testing.M, from Template, prepare func(ctx context.Context, db *D
 	os.Exit(code)
 }
 
-func prepared(ctx context.Context, from Template,
-	prepare func(context.Context, *DB) (func() error, error)) (*DB, func() error, error) {
+func prepared(
+	ctx context.Context, from Template, prepare func(context.Context, *DB) (func() error, error),
+) (*DB, func() error, error) {
 	c, err := shared.cluster(ctx)
 	if err != nil {
 		return nil, nil, err

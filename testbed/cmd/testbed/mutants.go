@@ -23,8 +23,8 @@ func removeGuards(ctx context.Context, args []string) int {
 	lanes := flags.Int("lanes", 2, "mutants at once, each with a copy of the tree and a PostgreSQL of its own")
 	temp := flags.String("temp", "", "`folder` for the copies and the clusters; by default the system's for temporary "+
 		"files")
-	evidence := flags.String("evidence", "build/evidence/mutants", "`folder` of the evidence: what was caught in this "+
-		"very tree is not tried again; empty keeps and skips nothing")
+	evidence := flags.String("evidence", "build/evidence/mutants", "`folder` of the evidence: what was caught with "+
+		"the code that its catcher sees is not tried again; empty keeps and skips nothing")
 	if flags.Parse(args) != nil {
 		return exitUsage
 	}
@@ -52,8 +52,9 @@ func removeGuards(ctx context.Context, args []string) int {
 // lanesMax bounds the clusters that run at once.
 const lanesMax = 16
 
-func catchAll(ctx context.Context, s mutants.Series, evidence string,
-	wanted func(mutants.Mutant) bool) (total mutants.Total, err error) {
+func catchAll(
+	ctx context.Context, s mutants.Series, evidence string, wanted func(mutants.Mutant) bool,
+) (total mutants.Total, err error) {
 	all, err := mutants.Load(s.Root)
 	if err != nil {
 		return total, err
