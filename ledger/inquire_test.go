@@ -168,7 +168,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	both("out for its inquiry", id, "was not asked within 15 minutes: the payment can't be resolved",
 		"whether it would answer is not known")
 	claim := d.claimOne(id)
-	both("being asked about", id, "there is nothing to resolve", "there is nothing to resolve")
+	both("being asked about", id, "it can't be resolved like this now", "it can't be resolved like this now")
 	d.record(told(asks, claim, payment.ResultUnavailable, ""))
 	refusedWith(t, "unavailable", resolve(id, false), "RH020",
 		"(row 6, UNAVAILABLE) does not prove that the payment was not executed")

@@ -6,7 +6,7 @@ const (
 	isClosed  = "RH020 the dead letter is already closed (manual_replay)"
 	mayBePaid = "RH020 some send of the instruction has no trustworthy answer: it may have been paid and can't be " +
 		"cancelled"
-	resolvable = ": there is nothing to resolve"
+	resolvable = ": it can't be resolved like this now"
 	notAsked   = "RH020 the rail answers inquiries and was not asked within 15 minutes: the payment can't be resolved " +
 		"as not executed without its answer"
 	notSilent = "RH020 the rail answers inquiries and was not asked within 15 minutes: whether it would answer is not " +
@@ -44,7 +44,7 @@ var operatorTable = map[string][]string{
 	"PARKED, outcome unknown": {
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
-		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be closed without evidence",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be closed by this act",
 		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be replayed: the payment may have been made",
 		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", notAsked, notSilent,
 	},
@@ -52,7 +52,7 @@ var operatorTable = map[string][]string{
 	"PARKED, just not found": {
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
-		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be closed without evidence",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be closed by this act",
 		"+ REPLAYED, SEND sends=0 asked=0 count=6 unknown, letter OUTCOME_UNKNOWN manual_replay",
 		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", "+ FAILED, letter FAILED acknowledged",
 	},
@@ -60,14 +60,14 @@ var operatorTable = map[string][]string{
 	"CONFLICT after FAILED": {
 		"RH020 the instruction is CONFLICT and can't be cancelled",
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
-		"RH020 a dead letter of reason CONFLICT can't be closed without evidence",
+		"RH020 a dead letter of reason CONFLICT can't be closed by this act",
 		"RH020 a dead letter of reason CONFLICT can't be replayed: the payment may have been made",
 		"+ DISPATCHED, letter CONFLICT resolved", notAsked, "+ , letter FAILED acknowledged",
 	},
 	"CONFLICT after DISPATCHED": {
 		"RH020 the instruction is CONFLICT and can't be cancelled",
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
-		"RH020 a dead letter of reason CONFLICT can't be closed without evidence",
+		"RH020 a dead letter of reason CONFLICT can't be closed by this act",
 		"RH020 a dead letter of reason CONFLICT can't be replayed: the payment may have been made",
 		"+ , letter CONFLICT resolved", notAsked, "+ FAILED, letter FAILED acknowledged",
 	},
@@ -75,7 +75,7 @@ var operatorTable = map[string][]string{
 	"CONFLICT after CANCELLED": {
 		"RH020 the instruction is CONFLICT and can't be cancelled",
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
-		"RH020 a dead letter of reason CONFLICT can't be closed without evidence",
+		"RH020 a dead letter of reason CONFLICT can't be closed by this act",
 		"RH020 a dead letter of reason CONFLICT can't be replayed: the payment may have been made",
 		"+ DISPATCHED, letter CONFLICT resolved", notAsked, "+ , letter CONFLICT resolved",
 	},
@@ -89,7 +89,7 @@ var operatorTable = map[string][]string{
 	"TAMPERED": {
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter TAMPERED acknowledged", "+ , letter TAMPERED escalated",
-		"RH020 a dead letter of reason TAMPERED can't be closed without evidence",
+		"RH020 a dead letter of reason TAMPERED can't be closed by this act",
 		"RH020 a dead letter of reason TAMPERED can't be replayed: its payload is not the one that was enqueued",
 		"+ DISPATCHED, letter TAMPERED resolved", "+ FAILED, letter FAILED acknowledged",
 	},
@@ -98,7 +98,7 @@ var operatorTable = map[string][]string{
 		"+ CANCELLED, letter UNCLAIMABLE resolved",
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE acknowledged",
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE escalated",
-		"RH020 a dead letter of reason UNCLAIMABLE can't be closed without evidence",
+		"RH020 a dead letter of reason UNCLAIMABLE can't be closed by this act",
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE manual_replay",
 		"+ DISPATCHED, letter UNCLAIMABLE resolved", "RH020 the instruction is PENDING" + resolvable,
 	},
@@ -107,7 +107,7 @@ var operatorTable = map[string][]string{
 		mayBePaid,
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE acknowledged",
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE escalated",
-		"RH020 a dead letter of reason UNCLAIMABLE can't be closed without evidence",
+		"RH020 a dead letter of reason UNCLAIMABLE can't be closed by this act",
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE manual_replay",
 		"+ DISPATCHED, letter UNCLAIMABLE resolved", notAsked, "+ FAILED, letter FAILED acknowledged",
 	},

@@ -104,7 +104,7 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			refusedWith(t, "replay", err, "RH020", "was put back in pending")
 			_, err = op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it")
 			if test.ended == "PARKED" {
-				refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
+				refusedWith(t, "close", err, "RH020", "can't be closed by this act")
 				if _, err := op.ResolvePayment(t.Context(), id,
 					operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
 					t.Fatal(err)
@@ -179,7 +179,7 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			_, err = op.ReplayPayment(t.Context(), id, time.Time{}, "a test")
 			refusedWith(t, "replay", err, "RH020", "was put back in pending")
 			_, err = op.TriageDeadLetter(t.Context(), id, operator.Close, "a test")
-			refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
+			refusedWith(t, "close", err, "RH020", "can't be closed by this act")
 			same(t, "rows before the act", d.rows(id), test.rows)
 			if _, err := op.ResolvePayment(t.Context(), id,
 				operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
@@ -279,7 +279,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 		WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
 	_, err := op.ResolvePayment(t.Context(), claim.OutboxID,
 		operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
-	refusedWith(t, "not executed, of what was", err, "RH020", "there is nothing to resolve")
+	refusedWith(t, "not executed, of what was", err, "RH020", "it can't be resolved like this now")
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING DISPATCHED(1)")
 }
 
@@ -331,7 +331,7 @@ func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 	if err := <-recorded; err != nil {
 		t.Fatal(err)
 	}
-	refusedWith(t, "close", closed, "RH020", "can't be closed without evidence")
+	refusedWith(t, "close", closed, "RH020", "can't be closed by this act")
 	if d.waiting(claim.OutboxID) == "" {
 		t.Errorf("rows %s: nothing waits any more, and nothing will look at it again", d.rows(claim.OutboxID))
 	}

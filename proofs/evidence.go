@@ -80,7 +80,7 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 	if i.pending != nil {
 		t.rows++
 		if unknown && !i.pending.outcomeUnknown {
-			t.offend("%s: its outcome is unknown in the archive, and not in pending", i.id)
+			t.offend("%s: the archive has its outcome as unknown, and its row in pending as not unknown", i.id)
 		}
 	}
 }

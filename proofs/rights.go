@@ -29,7 +29,7 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "owners", Promise: roles,
-			Shows:    "Every object of the cell belongs to the owner role, which no login can use",
+			Shows:    "Every object of the cell belongs to the owner role",
 			Expected: "no other owner", Statements: []string{matrixComparison},
 			whole:  differing("%d privileges of %d roles, every object with its owner", acl.WrongOwner),
 			script: differences(acl.WrongOwner),

@@ -122,7 +122,7 @@ func letterResolveCommand() *cobra.Command {
 	flags.BoolVar(&executed, "executed", false, "the rail executed it")
 	flags.BoolVar(&notExecuted, "not-executed", false, "the rail did not execute it and never will")
 	flags.BoolVar(&evidence.RailSilent, "rail-silent", false,
-		"with --not-executed: the rail was asked and its answer proves nothing, or it can't be asked now")
+		"with --not-executed: the rail was asked and gave no answer that proves anything, or it can't be asked now")
 	flags.StringVar(&evidence.RailReference, "rail-reference", "", "the rail's own reference of the payment")
 	flags.StringVar(&date, "evidence-date", "", "the day of the evidence, as 2026-07-30")
 	flags.StringVar(&evidence.Document, "document", "", "where the evidence is: a statement, a ticket, a letter")

@@ -174,7 +174,7 @@ func discardCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				said := fmt.Sprintf("endpoint %s: %d events are given up", oneLine(endpoint), discarded)
+				said := fmt.Sprintf("endpoint %s: %d events are given up for good", oneLine(endpoint), discarded)
 				return act{Act: "DISCARD_EVENTS", Endpoint: endpoint, Now: "discarded", Changed: discarded > 0}.write(cmd, said)
 			})
 		},

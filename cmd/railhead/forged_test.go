@@ -150,7 +150,7 @@ func TestInquireCommand(t *testing.T) {
 	shown := who.want(exitOK, "payment", "show", "INV-1").out
 	for _, want := range []string{
 		"money        not executed: by evidence of " + celltest.Operator + ", ticket 4711 (row 8)",
-		"an operator had the rail asked", "an operator resolved it",
+		"an operator requested an inquiry", "an operator resolved it",
 		"without the rail's word: they never got it",
 		"it was not paid, by evidence of " + celltest.Operator + ", ticket 4711.",
 	} {

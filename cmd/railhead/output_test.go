@@ -110,10 +110,10 @@ func TestNextStep(t *testing.T) {
 			Now: now, ExpiresAt: now, Unconfirmed: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
 			Now: now, ExpiresAt: now, RepeatsSince: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
-		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and a restore may have lost one; it is due at 2026-11-21T09:00:00.000Z": {
+		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and the database may have forgotten one that was made; it is due at 2026-11-21T09:00:00.000Z": {
 			Now: now, SuspendedAt: now, SendOnce: true,
 			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
-		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and a restore may have lost one; no running relayer serves rail wire": {
+		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and the database may have forgotten one that was made; no running relayer serves rail wire": {
 			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000},
 			NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"SEND, due since 6.0s; never claimed before": { // nothing holds it
@@ -130,7 +130,7 @@ func TestNextStep(t *testing.T) {
 			Now: now, ExpiresAt: now, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed quarantines it as UNCLAIMABLE": {
 			Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "rail wire"}}},
-		"in flight with w for 3.0s; a reaper repairs it if its worker stops": {
+		"in flight with w for 3.0s; a reaper repairs the claim at the claim timeout, or earlier if its worker stops": {
 			Now: now.Add(3 * time.Second), Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching,
 				WorkerID: "w", CreatedAt: now}}},
 		"no automatic step: it needs an operator since 2026-11-21T09:00:00.000Z (FAILED)": {

@@ -124,7 +124,7 @@ func nextStep(line reader.Timeline) string {
 	case p != nil && line.SendOnce && !line.SuspendedAt.IsZero() && p.NextAction == string(payment.ActionSend) &&
 		!p.OutcomeUnknown:
 		said := "waits until the suspension since " + clock(line.SuspendedAt) +
-			" is ended: its caller allows one send, and a restore may have lost one"
+			" is ended: its caller allows one send, and the database may have forgotten one that was made"
 		if p.DueInMS > 0 {
 			said += "; it is due at " + clock(p.NextAttemptAt)
 		}
@@ -143,7 +143,8 @@ func nextStep(line reader.Timeline) string {
 		said := fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
 		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case last != nil && last.State.IsClaim():
-		return fmt.Sprintf("in flight with %s for %s; a reaper repairs it if its worker stops", oneLine(last.WorkerID),
+		return fmt.Sprintf("in flight with %s for %s; a reaper repairs the claim at the claim timeout, or "+
+			"earlier if its worker stops", oneLine(last.WorkerID),
 			span(line.Now.Sub(last.CreatedAt)))
 	case line.DeadLetter.Open():
 		return fmt.Sprintf("no automatic step: it needs an operator since %s (%s)", clock(line.DeadLetter.OpenedAt),

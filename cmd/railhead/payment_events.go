@@ -71,7 +71,7 @@ func whatOf(row *reader.AttemptRow, answered payment.State) string {
 	case row.State == payment.LateOutcome:
 		return "a late outcome"
 	case row.ErrorCode == payment.CodeAsked && row.State == payment.Unknown && row.AnswersAttemptNo == 0:
-		return "an operator had the rail asked"
+		return "an operator requested an inquiry"
 	case row.ErrorCode == payment.CodeResolved:
 		return "an operator resolved it"
 	case row.State == payment.ZombieRequeue:

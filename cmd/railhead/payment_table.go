@@ -53,7 +53,7 @@ func writeTimeline(o output, line reader.Timeline, withPayload bool) error {
 // enqueuedBy is the time of the enqueue and its login, or that the registry has no row of it.
 func enqueuedBy(line reader.Timeline) string {
 	if line.NeverEnqueued {
-		return "never: the registry has no row of it; its rows claim " + clock(line.EnqueuedAt)
+		return "never: the registry has no row of it; its rows give " + clock(line.EnqueuedAt)
 	}
 	return fmt.Sprintf("%s by %s, %s ago", clock(line.EnqueuedAt), line.EnqueuedBy, span(millis(line.AgeMS)))
 }

@@ -171,7 +171,8 @@ func mayBePaid(line reader.Timeline) string {
 			" is paused: resume that, and wait for the rail's answer.\n" +
 			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
 	case out:
-		return "Its inquiry is due: wait for the rail's answer, then check again: railhead payment show " +
+		return "Its inquiry is pending; next above says when it is made. Wait for the rail's answer, " +
+			"then check again: railhead payment show " +
 			line.OutboxID.String() + "\n" +
 			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
 			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"

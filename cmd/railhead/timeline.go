@@ -19,13 +19,12 @@ func timelineAcceptCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "accept", Short: "Accept this server, so that sending resumes",
 		Long: "Accept this server after a failover, a restore or a snapshot, so that sending resumes.\n\n" +
-			"A service that finds another server or timeline than the accepted one, or misses rows that the server had " +
-			"confirmed,\n" +
-			"suspends the lanes, because payments that were sent may appear unsent here. Reconcile with the rails first: end " +
-			"the\n" +
-			"pending payments that they executed with dead-letter resolve --executed. --since names the suspension that\n" +
-			"you have compared, by the time since when lanes are suspended. If the server goes back again meanwhile, that is\n" +
-			"another time, and has to be compared anew. Services notice the acceptance within seconds. Connects with\n" +
+			"A service that finds another server or timeline than the accepted one, or misses rows that the server had\n" +
+			"confirmed, suspends the lanes, because payments that were sent may appear unsent here. Reconcile with the\n" +
+			"rails first: end each payment that they executed and that is not DISPATCHED here, FAILED, parked and\n" +
+			"cancelled ones included, with dead-letter resolve --executed. --since names the suspension that you have\n" +
+			"compared, by the time since when lanes are suspended. If the server goes back again meanwhile, that is another\n" +
+			"time, and has to be compared anew. Services notice the acceptance within seconds. Connects with\n" +
 			"RAILHEAD_OPERATOR_URL; the reason goes to the operator log.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

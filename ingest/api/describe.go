@@ -70,7 +70,7 @@ func instructionSchema(inBatch bool) *huma.Schema {
 		Properties: map[string]*huma.Schema{
 			"instruction_id": text("The caller's name for the payment"),
 			"participant_id": text("The participant of the instruction; the token must be for it"),
-			"rail_type":      text("The rail that executes the instruction"),
+			"rail_type":      text("The rail to which the instruction is dispatched"),
 			"payload": {
 				Type: huma.TypeObject, AdditionalProperties: true, Required: []string{"amount", "currency"},
 				Description: "The fields that the rail needs: at most 64 KiB and 15 levels, each name once",

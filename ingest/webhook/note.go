@@ -35,7 +35,7 @@ func (c *courier) note(ctx context.Context, r round, due outbox.DueEvents) (note
 	}
 	for _, each := range note.Waiting {
 		if each.GivenUp {
-			c.log.WarnContext(ctx, "an event is given up: it is delivered again only if an operator asks",
+			c.log.WarnContext(ctx, "an event is given up: it is tried again only if an operator asks",
 				"event_id", each.Name(), "outbox_id", each.OutboxID, "status", each.Status)
 		}
 	}

@@ -61,12 +61,12 @@ BEGIN
         'what was sent since known_until of payment_outbox_suspensions, and repeat this.';
   ELSIF since IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
-      MESSAGE = format('lanes have been suspended since %s: confirm that you have compared this suspension with the rails', to_char(suspended.opened_at, shape)),
+      MESSAGE = format('lanes have been suspended since %s: confirm that you have compared with the rails for this suspension', to_char(suspended.opened_at, shape)),
       HINT = format('Compare with the rails what %s, then repeat this with --since %s.', what,
         to_char(suspended.opened_at, shape));
   ELSIF date_trunc('second', suspended.opened_at) <> date_trunc('second', since) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('lanes have been suspended since %s, but you have compared the suspension of %s: the server may have gone back again since, and forgotten what you have resolved',
+      MESSAGE = format('lanes have been suspended since %s, but you have compared the suspension of %s: the server may have gone back again since, and forgotten the acts by which you ended payments',
         to_char(suspended.opened_at, shape), to_char(since, shape)),
       HINT = format('Compare with the rails again what %s, then repeat this with --since %s.', what,
         to_char(suspended.opened_at, shape));

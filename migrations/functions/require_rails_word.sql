@@ -93,7 +93,7 @@ BEGIN
       HINT = CASE WHEN last.state = 'PARKED' THEN 'Ask it: railhead payment inquire.'
         WHEN due_at > clock_timestamp() + interval '15 minutes'
           THEN 'Its inquiry was postponed: railhead payment send-now makes it due.'
-        ELSE 'Its inquiry is in progress: check again in a moment, with railhead payment show and railhead status.' END;
+        ELSE 'Its inquiry is pending or in flight: check again, with railhead payment show and railhead status.' END;
   END IF;
   RETURN true;
 END

@@ -32,7 +32,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: only a pending instruction has a due time',
         coalesce({cell}.payment_outbox_state(reschedule_payment.outbox_id), 'gone from the archive')),
-      HINT = 'A claimed instruction is in progress. Use payment inquire for a parked one, and dead-letter replay for '
+      HINT = 'A claimed instruction may be on its way to the rail. Use payment inquire for a parked one, and dead-letter replay for '
         'one that has failed.';
   END IF;
   IF {cell}.put_back_after(reschedule_payment.outbox_id) IS NOT NULL OR waiting.next_attempt_at = 'infinity' THEN

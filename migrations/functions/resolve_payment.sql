@@ -110,7 +110,7 @@ BEGIN
     OR letter_open AND letter.reason = 'CONFLICT' AND last.state IN ({ended_states}), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s: there is nothing to resolve',
+      MESSAGE = format('the instruction is %s: it can''t be resolved like this now',
         coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
       HINT = 'Resolve a dead letter with an unknown outcome or a conflict, or, with proof of execution, an '
         'instruction that is pending, FAILED or CANCELLED. If it was not executed, replay or close FAILED and '

@@ -64,7 +64,7 @@ BEGIN
       ELSE letter.reason IN ({unpaid_reasons}) END END, false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('a dead letter of reason %s can''t be closed without evidence', letter.reason),
+      MESSAGE = format('a dead letter of reason %s can''t be closed by this act', letter.reason),
       HINT = CASE WHEN forged
         THEN 'The payment was never enqueued here, and by its rows a send of it may have reached the rail. '
         || 'Find out from the rail what became of it, and escalate it: its rows prove nothing.'

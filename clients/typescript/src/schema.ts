@@ -216,7 +216,7 @@ export interface components {
              * @enum {integer}
              */
             priority?: 0 | 1 | 2;
-            /** @description The rail that executes the instruction */
+            /** @description The rail to which the instruction is dispatched */
             rail_type: string;
             /**
              * @description Allow only one send: after a send that may have reached the rail, nothing is sent again automatically
@@ -352,7 +352,7 @@ export interface components {
              * @enum {integer}
              */
             priority?: 0 | 1 | 2;
-            /** @description The rail that executes the instruction */
+            /** @description The rail to which the instruction is dispatched */
             rail_type: string;
             /**
              * @description Allow only one send: after a send that may have reached the rail, nothing is sent again automatically

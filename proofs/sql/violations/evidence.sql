@@ -27,7 +27,7 @@ WHERE s.was_unknown AND NOT s.outcome_unknown AND NOT s.by_operator
   AND NOT (s.after_late AND s.state = 'FAILED' AND s.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
     AND s.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED'))
 UNION ALL
-SELECT format('%s: its outcome is unknown in the archive, and not in pending', p.outbox_id)
+SELECT format('%s: the archive has its outcome as unknown, and its row in pending as not unknown', p.outbox_id)
 FROM {cell}.payment_outbox_pending p
 JOIN (SELECT DISTINCT ON (s.outbox_id) s.outbox_id, s.outcome_unknown FROM steps s ORDER BY s.outbox_id, s.attempt_no DESC) l
   ON l.outbox_id = p.outbox_id
