@@ -49,7 +49,7 @@ func TestSeries(t *testing.T) {
 	}
 	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "panic: no guard",
 		"[2/2] MISSED harmless: "+ErrMissed.Error())
-	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "(in this tree, at ", "[2/2] MISSED harmless")
+	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "(with this code, at ", "[2/2] MISSED harmless")
 }
 
 // TestLanes have a server each; one server of the caller's is not shared.
