@@ -12,18 +12,20 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 )
 
-// narrow are the packages, and those below them, whose tests see nothing but the packages that
-// they import: they build no program and read no file of another folder. The tests of all other
-// packages, and faults, count as seeing the whole tree.
+// narrow are the packages whose tests see nothing but the packages that they import: they build no
+// program, and read no file of another folder but documents. The tests of all other packages, and
+// faults, count as seeing the whole tree.
 var narrow = []string{
-	"./payment", "./schedule", "./ledger", "./relayer", "./reaper", "./rails", "./migrations", "./acl",
-	"./ingest/callback", "./internal/lineage",
+	"./payment", "./schedule", "./ledger", "./ledger/internal/enqueue", "./relayer", "./reaper", "./rails",
+	"./rails/callback", "./rails/codes", "./rails/httpjson", "./rails/railconfig", "./acl", "./ingest/callback",
+	"./internal/lineage",
 }
 
 // digests are of what catchers depend on, so that a mutant that was caught need not be tried
@@ -42,8 +44,7 @@ func newDigests(root string) (*digests, error) {
 // key names a mutant with the digest of what its catcher depends on, and of the files that it edits.
 func (d *digests) key(ctx context.Context, m Mutant) (string, error) {
 	pkg := m.Catcher.Package
-	isNarrow := slices.ContainsFunc(narrow, func(top string) bool { return pkg == top || strings.HasPrefix(pkg, top+"/") })
-	if m.Catcher.Fault != "" || !isNarrow {
+	if m.Catcher.Fault != "" || !slices.Contains(narrow, pkg) {
 		return keyOf(d.whole, m), nil
 	}
 	digest, ok := d.of[pkg]
@@ -65,7 +66,8 @@ func (d *digests) key(ctx context.Context, m Mutant) (string, error) {
 }
 
 // imported is over the folders of the packages of the repository that a package and its tests
-// import, and over what says which other modules they get.
+// import, over what says which other modules they get, and over the folder of this package, which
+// says how a catcher is run and what counts as caught.
 func (d *digests) imported(ctx context.Context, pkg string) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", pkg)
 	var said bytes.Buffer
@@ -84,11 +86,14 @@ func (d *digests) imported(ctx context.Context, pkg string) (string, error) {
 			folders = append(folders, filepath.ToSlash(rel))
 		}
 	}
-	slices.Sort(folders)
-	folders = slices.Compact(folders)
 	if len(folders) == 0 {
 		return "", fmt.Errorf("%s imports no package below %s", pkg, root)
 	}
+	if folder := path.Dir(List); isPackage(d.root, folder) {
+		folders = append(folders, folder)
+	}
+	slices.Sort(folders)
+	folders = slices.Compact(folders)
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version())
 	for _, file := range []string{"go.mod", "go.sum"} {

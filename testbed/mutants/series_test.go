@@ -2,8 +2,13 @@ package mutants
 
 import (
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -165,6 +170,54 @@ func TestKeysFollowWhatACatcherSees(t *testing.T) {
 			t.Errorf("after a change of %s the keys are %v, before %v", change.file, now, was)
 		}
 		was = now
+	}
+}
+
+// elsewhere are texts in tests of narrow packages that look like files of another folder, each with what it is.
+var elsewhere = map[string]string{
+	"../x":             "a path for a bank",
+	"go":               "the language of an example",
+	"../build/clients": "the clients in other languages, for examples of a document",
+}
+
+// TestNarrowPackagesSeeTheirImportsAlone: a test of a narrow package that read a file of another folder, or started a
+// program of the tree, would depend on more than its key has.
+func TestNarrowPackagesSeeTheirImportsAlone(t *testing.T) {
+	t.Parallel()
+	outside := regexp.MustCompile(`^\.\./`)
+	used := make(map[string]bool)
+	for _, pkg := range narrow {
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no tests: %v", pkg, err)
+		}
+		for _, file := range files {
+			syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(syntax, func(node ast.Node) bool {
+				literal, ok := node.(*ast.BasicLit)
+				if !ok || literal.Kind != token.STRING {
+					return true
+				}
+				said, err := strconv.Unquote(literal.Value)
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case elsewhere[said] != "":
+					used[said] = true
+				case said == "go", said == "git", outside.MatchString(said) && !strings.HasSuffix(said, ".md"):
+					t.Errorf("%s has %q: it is not narrow, or that is no file, and belongs to the list elsewhere", file, said)
+				}
+				return true
+			})
+		}
+	}
+	for said := range elsewhere {
+		if !used[said] {
+			t.Errorf("the list elsewhere has %q, which no test has", said)
+		}
 	}
 }
 
