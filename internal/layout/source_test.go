@@ -279,9 +279,9 @@ func TestLinesAreShort(t *testing.T) {
 	}
 }
 
-// tableRow is a line that is an element of a composite literal: {"a", 1}, or "a": {1, 2}, or Name: {...}, or
-// the text of a key that is a sentence.
-var tableRow = regexp.MustCompile(`^\s*(\{.*\},|[\w.]+\(.*\),|[\w.]+: *\{.*\},|"([^"\\]|\\.)*": .*(,|\{))$`)
+// tableRow is an element of a composite literal on one line: {"a", 1}, or "a": {1, 2}, whose key may be a
+// sentence.
+var tableRow = regexp.MustCompile(`^\s*(\{.*\},|"([^"\\]|\\.)*": .*(,|\{))$`)
 
 // rawLines are the lines, from 1, that a raw string touches.
 func rawLines(text []byte) map[int]bool {
