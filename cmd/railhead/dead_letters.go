@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -171,8 +170,8 @@ func letterShowCommand() *cobra.Command {
 					return err
 				}
 				if line.DeadLetter == nil {
-					return withCode(exitNotFound, errors.New("the instruction "+line.OutboxID.String()+" has no dead letter; it is "+
-						""+orDash(line.State)))
+					return withCode(exitNotFound, fmt.Errorf("the instruction %s has no dead letter; it is %s",
+						line.OutboxID, orDash(line.State)))
 				}
 				o := outputOf(cmd)
 				if o.json {

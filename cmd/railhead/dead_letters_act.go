@@ -41,9 +41,9 @@ func letterReplayCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "replay ID...", Short: "Send dead letters again",
 		Long: "Return a dead letter to pending: same outbox id, sequence id and rail key, counters from zero. For FAILED\n" +
-			"and EXPIRED, and for UNCLAIMABLE, which is quarantined; for an unknown outcome only where the rail has just\n" +
-			"answered an inquiry with \"no such payment\" and its profile accepts that as proof. Refused (exit code 9)\n" +
-			"where the rail requires a new id after a refusal: then the participant enqueues the payment as a new " +
+			"and EXPIRED, and for UNCLAIMABLE, which is quarantined; for an unknown outcome only where the rail has\n" +
+			"just answered an inquiry with \"no such payment\" and its profile accepts that as proof. Refused (exit code\n" +
+			"9) where the rail requires a new id after a refusal: then the participant enqueues the payment as a new\n" +
 			"instruction.\n\n" +
 			severalHelp + "replay --reason WHY\n\n" + idHelp,
 		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at " +
@@ -78,16 +78,13 @@ func letterResolveCommand() *cobra.Command {
 	var date string
 	command := &cobra.Command{
 		Use: "resolve ID --executed|--not-executed", Short: "End a payment that may have been made, with evidence",
-		Long: "End a payment that is parked with an unknown outcome, or whose evidence is contradictory, by evidence from " +
-			"the rail: the\n" +
-			"true outcome is appended as DISPATCHED or FAILED with your login. A FAILED one keeps its dead letter, to be\n" +
-			"replayed or closed.\n\n" +
-			"Where the rail can be asked, --not-executed needs its answer from the last 15 minutes as well as the evidence: " +
-			"payment\n" +
-			"inquire. An answer that proves it is sufficient; after \"executed\" the act is refused (exit code 9); after any " +
-			"other answer\n" +
-			"it needs --rail-silent, which the row, the log and the notes of railhead prove record. From a start or a " +
-			"promotion of the\n" +
+		Long: "End a payment that is parked with an unknown outcome, or whose evidence is contradictory, by evidence from\n" +
+			"the rail: the true outcome is appended as DISPATCHED or FAILED with your login. A FAILED one keeps its\n" +
+			"dead letter, to be replayed or closed.\n\n" +
+			"Where the rail can be asked, --not-executed needs its answer from the last 15 minutes as well as the\n" +
+			"evidence: payment inquire. An answer that proves it is sufficient; after \"executed\" the act is refused\n" +
+			"(exit code 9); after any other answer it needs --rail-silent, which the row, the log and the notes of\n" +
+			"railhead prove record. From a start or a promotion of the\n" +
 			"server until a relayer or a reaper has compared it, --not-executed is refused.\n\n" + idHelp,
 		Example: "  railhead dead-letter resolve 019... --executed --rail-reference RS000000000042 \\\n" +
 			"      --evidence-date 2026-07-30 --document 'statement 146, line 9' --reason 'on the statement'\n" +

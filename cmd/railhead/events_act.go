@@ -18,11 +18,10 @@ import (
 func eventsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "events", Short: "Deliver events to callers' endpoints, as webhooks",
-		Long: "Deliver events to the endpoints of RAILHEAD_EVENTS_FILE: signed as Standard Webhooks, those of an " +
-			"instruction\n" +
-			"in their order, repeatedly until they are accepted (docs/ingest.md#webhooks). Connects with\n" +
-			"RAILHEAD_EVENTS_URL as a member of railhead_events. Any number may run: one at a time delivers to an endpoint.\n" +
-			"SIGTERM ends it after the deliveries under way.",
+		Long: "Deliver events to the endpoints of RAILHEAD_EVENTS_FILE: signed as Standard Webhooks, those of an\n" +
+			"instruction in their order, repeatedly until they are accepted (docs/ingest.md#webhooks). Connects with\n" +
+			"RAILHEAD_EVENTS_URL as a member of railhead_events. Any number may run: one at a time delivers to an\n" +
+			"endpoint. SIGTERM ends it after the deliveries under way.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "events") },
 	}
 	command.AddCommand(endpointsCommand(), heldCommand(), redeliverCommand(), discardCommand(), testEndpointCommand())
@@ -32,10 +31,9 @@ func eventsCommand() *cobra.Command {
 func endpointsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "endpoints", Short: "List the endpoints, the place of each in the feed, and the events that wait",
-		Long: "List the endpoints to which events were ever delivered: the time up to which the feed was read for each, " +
-			"the number\n" +
-			"of events that are to be tried again, and how many of them are tried on request only. Connects with\n" +
-			"RAILHEAD_READER_URL.",
+		Long: "List the endpoints to which events were ever delivered: the time up to which the feed was read for each,\n" +
+			"the number of events that are to be tried again, and how many of them are tried on request only. Connects\n" +
+			"with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -84,10 +82,9 @@ func writeEndpoints(o output, all []outbox.ListedEndpoint) error {
 func heldCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "held", Short: "Show whether rows are held back from callers, and by which transaction",
-		Long: "Show since when rows of the archive are held back from callers: those that were written while an older " +
-			"transaction is\n" +
-			"open in the server, in whichever database. It names the session of the oldest one, or the prepared\n" +
-			"transaction. Rows are held back for milliseconds all the time. Connects with RAILHEAD_READER_URL.",
+		Long: "Show since when rows of the archive are held back from callers: those that were written while an older\n" +
+			"transaction is open in the server, in whichever database. It names the session of the oldest one, or the\n" +
+			"prepared transaction. Rows are held back for milliseconds all the time. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -126,10 +123,9 @@ func redeliverCommand() *cobra.Command {
 	var endpoint, since, reason string
 	command := &cobra.Command{
 		Use: "redeliver", Short: "Try waiting events at once, or deliver again from a moment on",
-		Long: "Try the events that wait for an endpoint at once, also those that are tried on request only, and end its " +
-			"pause.\n" +
-			"With --since all events from that moment on are delivered once more, with the same\n" +
-			"ids. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
+		Long: "Try the events that wait for an endpoint at once, also those that are tried on request only, and end its\n" +
+			"pause. With --since all events from that moment on are delivered once more, with the same ids. Connects\n" +
+			"with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var from time.Time
@@ -189,9 +185,9 @@ func testEndpointCommand() *cobra.Command {
 	var endpoint string
 	command := &cobra.Command{
 		Use: "test", Short: "Send one signed event of no payment to an endpoint",
-		Long: "Send an event of type railhead.test, which is about no payment, to an endpoint of RAILHEAD_EVENTS_FILE, " +
-			"signed by\n" +
-			"its secrets, and print its answer. It uses no database, and ends with exit code 1 if the event was not accepted.",
+		Long: "Send an event of type railhead.test, which is about no payment, to an endpoint of RAILHEAD_EVENTS_FILE,\n" +
+			"signed by its secrets, and print its answer. It uses no database, and ends with exit code 1 if the event\n" +
+			"was not accepted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()

@@ -21,14 +21,13 @@ func intakeCommand() *cobra.Command {
 func intakeCloseCommand() *cobra.Command {
 	var end pauseEnd
 	command := intakeSwitch("close", "Refuse new instructions of a rail, of a participant, or of everything",
-		"Refuse new instructions of a rail, of a participant, or of everything: a caller that enqueues gets RH014, and\n"+
-			"nothing is stored. What was enqueued before stays and is dispatched; a call that repeats one of those is\n"+
-			"answered as before. To stop dispatch and accept instructions, use railhead rail pause.\n"+
-			"An enqueue that is under way when the gate closes may still be stored.\n"+
-			"With --for or --until the reaper opens the gate; without, an operator does. A gate that is closed already keeps "+
-			"the\n"+
-			"first login, time and reason, and opens at the later of the two ends.\n"+
-			"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
+		"Refuse new instructions of a rail, of a participant, or of everything: a caller that enqueues gets RH014,\n"+
+			"and nothing is stored. What was enqueued before stays and is dispatched; a call that repeats one of those\n"+
+			"is answered as before. To stop dispatch and accept instructions, use railhead rail pause. An enqueue that\n"+
+			"is under way when the gate closes may still be stored. With --for or --until the reaper opens the gate;\n"+
+			"without, an operator does. A gate that is closed already keeps the first login, time and reason, and opens\n"+
+			"at the later of the two ends. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to\n"+
+			"the operator log.",
 		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
@@ -47,9 +46,9 @@ func intakeCloseCommand() *cobra.Command {
 
 func intakeOpenCommand() *cobra.Command {
 	return intakeSwitch("open", "Accept new instructions again",
-		"Open a gate that railhead intake close has closed, so that new instructions are accepted again. Each gate is "+
-			"opened\n"+
-			"separately: a rail that is closed stays closed when everything is opened. Connects with RAILHEAD_OPERATOR_URL.",
+		"Open a gate that railhead intake close has closed, so that new instructions are accepted again. Each gate\n"+
+			"is opened separately: a rail that is closed stays closed when everything is opened. Connects with\n"+
+			"RAILHEAD_OPERATOR_URL.",
 		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			changed, err := operator.OpenEnqueue(ctx, gate, reason)
 			if err != nil {
@@ -138,10 +137,9 @@ func gateOpened(gate reader.Gate, changed bool, everything *reader.ClosedGate) s
 func intakeListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the closed gates",
-		Long: "List the gates that are closed, so that new instructions of a rail, a participant or everything are " +
-			"refused:\n" +
-			"since when, by whom and why, and until when; the one that was closed last comes first. Connects with " +
-			"RAILHEAD_READER_URL.",
+		Long: "List the gates that are closed, so that new instructions of a rail, a participant or everything are\n" +
+			"refused: since when, by whom and why, and until when; the one that was closed last comes first. Connects\n" +
+			"with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {

@@ -20,10 +20,9 @@ func logCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "log", Short: "Show the acts of operators, with time and reason",
 		Long: "Show the operator log: each act of an operator, and each pause that a relayer made, with its login, its\n" +
-			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow it " +
-			"continues\n" +
-			"with the acts that commit from then on, also over an outage of the database, and ends by Ctrl-C with exit code " +
-			"0. Connects with RAILHEAD_READER_URL.",
+			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow\n" +
+			"it continues with the acts that commit from then on, also over an outage of the database, and ends by\n" +
+			"Ctrl-C with exit code 0. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment " +
 			"INV-1 -o jsonl\n  railhead log --follow",
 		Args: cobra.NoArgs,

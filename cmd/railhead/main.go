@@ -59,9 +59,8 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "railhead",
 		Short: "Dispatch payment instructions to payment rails: never lost, never paid twice",
-		Long: "Railhead is a transactional outbox for payment instructions: it stores them in PostgreSQL and dispatches " +
-			"each to its\n" +
-			"payment rail.\n\n" +
+		Long: "Railhead is a transactional outbox for payment instructions: it stores them in PostgreSQL and dispatches\n" +
+			"each to its payment rail.\n\n" +
 			"Data goes to standard output, everything else to standard error. Exit codes: railhead help exit-codes.\n" +
 			"Connections and other settings come from the environment: railhead help environment.",
 		SilenceUsage: true, SilenceErrors: true,

@@ -25,14 +25,13 @@ func migrateUpCommand() *cobra.Command {
 		Use: "up", Short: "Apply the migrations that the cell lacks, and restore functions changed by hand",
 		Long: "Apply the migrations that the cell lacks, each in a transaction of its own, and then restore, in one more,\n" +
 			"functions that were dropped or changed by hand, and print their names. A cell with a newer migration than\n" +
-			"this binary has is refused, and so is one from before version 0.1.0 whose schema is not that of the baseline.\n\n" +
-			"Components refuse at their start a cell that lacks one of their migrations, and print the command to run. They " +
-			"accept\n" +
-			"a cell that a newer build has migrated if that migration serves them. Migrate, apply the roles, then restart " +
-			"the\n" +
-			"components one by one with the new binary: docs/upgrades.md has the rules.\n\n" +
-			"Connects with RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run:\n" +
-			"they wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
+			"this binary has is refused, and so is one from before version 0.1.0 whose schema is not that of the\n" +
+			"baseline.\n\n" +
+			"Components refuse at their start a cell that lacks one of their migrations, and print the command to run.\n" +
+			"They accept a cell that a newer build has migrated if that migration serves them. Migrate, apply the\n" +
+			"roles, then restart the components one by one with the new binary: docs/upgrades.md has the rules.\n\n" +
+			"Connects with RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run: they\n" +
+			"wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, cell, err := adminConfig()

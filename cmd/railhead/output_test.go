@@ -130,7 +130,7 @@ func TestNextStep(t *testing.T) {
 			Now: now, ExpiresAt: now, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed quarantines it as UNCLAIMABLE": {
 			Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "rail wire"}}},
-		"in flight with w for 3.0s; a reaper repairs the claim at the claim timeout, or earlier if its worker stops": {
+		"in flight with w for 3.0s; a reaper repairs it if it is open at the claim timeout, or earlier if its worker stops": {
 			Now: now.Add(3 * time.Second), Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching,
 				WorkerID: "w", CreatedAt: now}}},
 		"no automatic step: it needs an operator since 2026-11-21T09:00:00.000Z (FAILED)": {

@@ -23,10 +23,10 @@ func paymentShowCommand() *cobra.Command {
 	withPayload := false
 	command := &cobra.Command{
 		Use: "show ID", Short: "Show everything that is known about one instruction",
-		Long: "Show everything that is known about one instruction, in one snapshot: the order, what is certain about the " +
-			"money,\n" +
-			"what happens next and why, and its history in order of time: the enqueue, every claim with its worker, every\n" +
-			"outcome, inquiry, repair and callback, the acts of operators, and the acts that are possible if it needs one.\n\n" +
+		Long: "Show everything that is known about one instruction, in one snapshot: the order, what is certain about the\n" +
+			"money, what happens next and why, and its history in order of time: the enqueue, every claim with its\n" +
+			"worker, every outcome, inquiry, repair and callback, the acts of operators, and the acts that are possible\n" +
+			"if it needs one.\n\n" +
 			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. The payload is shown only\n" +
 			"with --payload. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
@@ -143,8 +143,8 @@ func nextStep(line reader.Timeline) string {
 		said := fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
 		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case last != nil && last.State.IsClaim():
-		return fmt.Sprintf("in flight with %s for %s; a reaper repairs the claim at the claim timeout, or "+
-			"earlier if its worker stops", oneLine(last.WorkerID),
+		return fmt.Sprintf("in flight with %s for %s; a reaper repairs it if it is open at the claim timeout, "+
+			"or earlier if its worker stops", oneLine(last.WorkerID),
 			span(line.Now.Sub(last.CreatedAt)))
 	case line.DeadLetter.Open():
 		return fmt.Sprintf("no automatic step: it needs an operator since %s (%s)", clock(line.DeadLetter.OpenedAt),

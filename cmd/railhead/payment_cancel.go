@@ -11,10 +11,9 @@ func paymentCancelCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: "cancel ID", Short: "End a pending instruction that was never executed",
-		Long: "End an instruction that is in pending and of which no send can have been executed. It is atomic\n" +
-			"against the claim: exactly one of the two happens. An instruction that is claimed, or has a send without a " +
-			"trustworthy\n" +
-			"answer, may have been paid, and the act is refused (exit code 9).\n\n" + idHelp,
+		Long: "End an instruction that is in pending and of which no send can have been executed. It is atomic against\n" +
+			"the claim: exactly one of the two happens. An instruction that is claimed, or has a send without a\n" +
+			"trustworthy answer, may have been paid, and the act is refused (exit code 9).\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {

@@ -11,13 +11,11 @@ func paymentInquireCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: "inquire ID", Short: "Have the rail asked once about a parked instruction",
-		Long: "Return an instruction that is parked with an unknown outcome to pending for one inquiry. A relayer that " +
-			"serves the rail\n" +
-			"asks at once; \"executed\", and \"refused\" where it covers every send, end the payment. After any other " +
-			"answer, and after\n" +
-			"none, it is parked again. It is never sent. Its dead letter stays open until the payment has ended. payment " +
-			"show prints\n" +
-			"the answer; dead-letter resolve --not-executed needs one that is not older than 15 minutes.\n\n" +
+		Long: "Return an instruction that is parked with an unknown outcome to pending for one inquiry. A relayer that\n" +
+			"serves the rail asks at once; \"executed\", and \"refused\" where it covers every send, end the payment. After\n" +
+			"any other answer, and after none, it is parked again. It is never sent. Its dead letter stays open until\n" +
+			"the payment has ended. payment show prints the answer; dead-letter resolve --not-executed needs one that\n" +
+			"is not older than 15 minutes.\n\n" +
 			"Refused (exit code 9) where the rail can't be asked, or while it, its participant or everything is paused.\n\n" +
 			idHelp,
 		Args: cobra.ExactArgs(1),

@@ -17,15 +17,12 @@ func paymentListCommand() *cobra.Command {
 	var before, from, to string
 	command := &cobra.Command{
 		Use: "list", Short: "List instructions by state, rail, participant, code, age and amount",
-		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and with --state " +
-			"PENDING\n" +
-			"all that are in pending. With --participant in the order of their sequence, the latest first.\n\n" +
-			"--state is the state that payment show prints (UNKNOWN, CONFLICT, DISPATCHED, ...) or that of the last row, so " +
-			"that\n" +
-			"--state RETRYABLE finds the instructions that are pending after a refusal. It examines 20,000 instructions at " +
-			"most,\n" +
-			"whatever the size of the archive, and prints where the next page begins. Of the payload only the amount is " +
-			"shown. Connects with RAILHEAD_READER_URL.",
+		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and with --state\n" +
+			"PENDING all that are in pending. With --participant in the order of their sequence, the latest first.\n\n" +
+			"--state is the state that payment show prints (UNKNOWN, CONFLICT, DISPATCHED, ...) or that of the last row,\n" +
+			"so that --state RETRYABLE finds the instructions that are pending after a refusal. It examines 20,000\n" +
+			"instructions at most, whatever the size of the archive, and prints where the next page begins. Of the\n" +
+			"payload only the amount is shown. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead payment list --state UNKNOWN --rail bank\n" +
 			"  railhead payment list --participant p1 --newer-than 168h --older-than 1h --currency EUR --amount-from 1000",
 		Args: cobra.NoArgs,

@@ -13,9 +13,8 @@ import (
 
 // dueHelp describes the effect of a change of the due time.
 const dueHelp = "Only the due time changes: pauses, suspensions, the key window and expires_at stay in force, and " +
-	"an\n" +
-	"inquiry is not made before inquiry.not_before of the rail's profile. An instruction that is claimed, parked or " +
-	"has ended\n" +
+	"an inquiry is not made before inquiry.not_before of the rail's profile. An instruction that is claimed,\n" +
+	"parked or has ended\n" +
 	"has no due time (exit code 9).\n\n" + idHelp
 
 func paymentSendNowCommand() *cobra.Command {

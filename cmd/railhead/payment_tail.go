@@ -22,16 +22,14 @@ func paymentTailCommand() *cobra.Command {
 	var once bool
 	command := &cobra.Command{
 		Use: "tail", Short: "Follow the rows of the archive as they commit",
-		Long: "Follow the rows of the archive as they commit, a line each: outcomes, repairs, callbacks, operators' acts. " +
-			"A\n" +
-			"claim is shown once it has been in flight for a second; every outcome has the time and the worker of its claim.\n" +
-			"Ends by Ctrl-C with exit code 0; an outage of the database is reported on standard error, and does not end " +
-			"it.\n\n" +
-			"It reads by the index of callers' events, so that the cost depends on the number of new rows and not on the " +
-			"size of the\n" +
-			"archive, and misses no row that commits late. Lines are in the order of commits: if a transaction has written " +
-			"before\n" +
-			"others and commits after them, its rows come after theirs. Connects with RAILHEAD_READER_URL.",
+		Long: "Follow the rows of the archive as they commit, a line each: outcomes, repairs, callbacks, operators' acts.\n" +
+			"A claim is shown once it has been in flight for a second; every outcome has the time and the worker of its\n" +
+			"claim. Ends by Ctrl-C with exit code 0; an outage of the database is reported on standard error, and does\n" +
+			"not end it.\n\n" +
+			"It reads by the index of callers' events, so that the cost depends on the number of new rows and not on\n" +
+			"the size of the archive, and misses no row that commits late. Lines are in the order of commits: if a\n" +
+			"transaction has written before others and commits after them, its rows come after theirs. Connects with\n" +
+			"RAILHEAD_READER_URL.",
 		Example: "  railhead payment tail --rail bank\n  railhead payment tail --since 10m --state FAILED --once -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,17 +28,16 @@ func proveCommand() *cobra.Command {
 		"if a proof fails or does not run",
 		proveListCommand(&flags), withProgress(proveRunCommand(&flags)), proveCheckCommand()))
 	command.Long = "Prove on the live database, production included, that Railhead keeps its promises: the rights of " +
-		"each role, that the\n" +
-		"ledger is append-only and complete, that no payment is lost, doubled or changed. Without a command it runs every " +
-		"proof.\n\n" +
-		"Connects with RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. A proof that needs more " +
-		"rights reports\n" +
-		"that and is not counted as passed; one that is named, or for which an auditor's rights suffice, makes the exit " +
-		"code 8\n" +
-		"if it does not run. With --behaviour, as a superuser, it also attempts what must be refused, in\n" +
-		"transactions that are always rolled back; they take short locks, so run it at a quiet hour or on a copy.\n\n" +
+		"each role, that the ledger is append-only and complete, that no payment is lost, doubled or changed.\n" +
+		"Without a command it runs every proof.\n\n" +
+		"Connects with RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. A proof that needs\n" +
+		"more rights reports that and is not counted as passed; one that is named, or for which an auditor's rights\n" +
+		"suffice, makes the exit code 8 if it does not run. With --behaviour, as a superuser, it also attempts what\n" +
+		"must be refused, in transactions that are always rolled back; they take short locks, so run it at a quiet\n" +
+		"hour or on a copy.\n\n" +
 		"Each line is a proof: its result, the number of rows, objects or attempts that it checked, its statements\n" +
-		"(railhead prove list NAME prints the same as SQL for psql), what was expected and what was found. See docs/audit.md."
+		"(railhead prove list NAME prints the same as SQL for psql), what was expected and what was found. See\n" +
+		"docs/audit.md."
 	command.Example = "  railhead prove --report audit.json\n" +
 		"  railhead prove run sequence nothing-lost --since 24h\n" +
 		"  railhead prove --login relayer_1=railhead_executor --login ingest_api=railhead_ingest"
@@ -72,11 +71,10 @@ func proveRunCommand(flags *proveFlags) *cobra.Command {
 func proveListCommand(flags *proveFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [NAME...]", Short: "List the proofs; by name, with their SQL",
-		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also their SQL, with " +
-			"the\n" +
-			"cell's name in place: run it in psql as printed, as the role that it names; each row of its result is a\n" +
-			"violation. The SQL contains --login and --in-flight-max. It reads all instructions in one snapshot,\n" +
-			"and has no --since. It needs no database.",
+		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also their SQL, with\n" +
+			"the cell's name in place: run it in psql as printed, as the role that it names; each row of its result is\n" +
+			"a violation. The SQL contains --login and --in-flight-max. It reads all instructions in one snapshot, and\n" +
+			"has no --since. It needs no database.",
 		Example: "  railhead prove list nothing-lost | psql -X \"$RAILHEAD_AUDITOR_URL\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.since != "" {

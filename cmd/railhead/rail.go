@@ -23,10 +23,8 @@ func railCommand() *cobra.Command {
 func railListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the rails of the cell with the profile in force",
-		Long: "List the rails of the cell with the fields of the profile in force that decide what is safe; with -o json " +
-			"the whole\n" +
-			"profile. " +
-			"Connects with RAILHEAD_READER_URL.",
+		Long: "List the rails of the cell with the fields of the profile in force that decide what is safe; with -o json\n" +
+			"the whole profile. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {

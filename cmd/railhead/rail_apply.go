@@ -21,13 +21,13 @@ func railApplyCommand() *cobra.Command {
 	dryRun := false
 	command := &cobra.Command{
 		Use: "apply FILE", Short: "Put the profiles of a rails file in force",
-		Long: "Put the profiles of a rails file in force, each as its rail's next version; a profile that is in force " +
+		Long: "Put the profiles of a rails file in force, each as its rail's next version; a profile that is in force\n" +
 			"already stays.\n\n" +
 			"It first shows the changes of each profile. Endpoints are checked and stay in the file; secrets are not\n" +
-			"resolved. Rails that the file does not name are not changed. Relayers and reapers use a new\n" +
-			"version within seconds. Connects with RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
-			"docs/rails.md explains every field of the file. railhead rail example prints a file to start from, railhead\n" +
-			"rail check checks one without a database.",
+			"resolved. Rails that the file does not name are not changed. Relayers and reapers use a new version within\n" +
+			"seconds. Connects with RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
+			"docs/rails.md explains every field of the file. railhead rail example prints a file to start from,\n" +
+			"railhead rail check checks one without a database.",
 		Example: "  railhead rail apply rails.yaml --dry-run\n" +
 			"  railhead rail apply rails.yaml --reason 'the bank now keeps keys for 48 hours'",
 		Args: cobra.ExactArgs(1),

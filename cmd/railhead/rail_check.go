@@ -32,12 +32,11 @@ func railExampleCommand() *cobra.Command {
 func railCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE...", Short: "Check rails files without a database",
-		Long: "Check rails files as railhead rail apply does, without a database and without secrets, and print a line " +
-			"for each\n" +
-			"rail; with -o json its whole profile, defaults included. Every fault of every file is reported at once, with\n" +
-			"its line and field: exit code 2, or 3 where a file does not exist.\n\n" +
-			"Only rail apply can check whether the calls of a rail fit into the time budget of a cell: a rail that does not\n" +
-			"fit into the default one is noted. docs/rails.md explains every field.",
+		Long: "Check rails files as railhead rail apply does, without a database and without secrets, and print a line\n" +
+			"for each rail; with -o json its whole profile, defaults included. Every fault of every file is reported at\n" +
+			"once, with its line and field: exit code 2, or 3 where a file does not exist.\n\n" +
+			"Only rail apply can check whether the calls of a rail fit into the time budget of a cell: a rail that does\n" +
+			"not fit into the default one is noted. docs/rails.md explains every field.",
 		Example: "  railhead rail check rails.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

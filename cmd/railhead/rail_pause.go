@@ -16,9 +16,8 @@ import (
 
 // pauseHelp is the common part of the help of pauses.
 const pauseHelp = "With --for or --until the reaper ends the pause; without, an operator does. A second pause keeps " +
-	"the login,\n" +
-	"time and reason of the first, and ends when the later of the two does.\n" +
-	"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
+	"the login, time and reason of the first, and ends when the later of the two does. Connects with\n" +
+	"RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
 
 func railPauseCommand() *cobra.Command {
 	var end pauseEnd

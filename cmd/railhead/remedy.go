@@ -66,12 +66,12 @@ func remedyOnceSettled(line reader.Timeline) string {
 	case payment.DeadTampered:
 		switch word, _ := line.Certainty(); word {
 		case reader.RailAccepted, reader.ExecutedByEvidence:
-			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. Find out who " +
-				"changed it\n" +
+			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. " +
+				"Find out who changed it\n" +
 				"(railhead prove), then: railhead dead-letter close " + id + " --reason WHY"
 		case reader.OutcomeUnknown:
-			return "its payload is not the one that was enqueued, and was not sent; an earlier send of it may have been " +
-				"executed.\n" +
+			return "its payload is not the one that was enqueued, and was not sent; " +
+				"an earlier send of it may have been executed.\n" +
 				"Find out who changed it (railhead prove). " + mayBePaid(line)
 		}
 		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead " +
@@ -100,10 +100,10 @@ func contradiction(line reader.Timeline) string {
 			executed = row.ErrorCode != payment.CodeResolved // which is an operator's word
 		case executed && row.State == payment.LateOutcome && row.Result == string(payment.ResultRefused):
 			return "the rail said that it executed the payment, and later that it refused it.\n" +
-				"On a rail that may refuse after settlement (FedNow: RJCT after ACWP) this announces a return, and is no error " +
-				"of\n" +
-				"the rail or of this cell: the payment was made, and the money comes back as an entry of its own. If both are " +
-				"on\n" +
+				"On a rail that may refuse after settlement (FedNow: RJCT after ACWP) this announces a return, " +
+				"and is no error of\n" +
+				"the rail or of this cell: the payment was made, and the money comes back as an entry of its own. " +
+				"If both are on\n" +
 				"the statement, resolve it as executed. On any other rail the two contradict each other."
 		}
 	}
@@ -163,15 +163,15 @@ func mayBePaid(line reader.Timeline) string {
 		!line.Pending.Quarantine
 	switch {
 	case last.State == payment.Inquiring:
-		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, or until a "+
-			"reaper\n"+
+		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, "+
+			"or until a reaper\n"+
 			"ends it, then check again: railhead payment show %s", last.AttemptNo, line.OutboxID)
 	case out && line.Pause != nil:
 		return "Its inquiry is not made while " + oneLine(line.Pause.What) +
 			" is paused: resume that, and wait for the rail's answer.\n" +
 			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
 	case out:
-		return "Its inquiry is pending; next above says when it is made. Wait for the rail's answer, " +
+		return "Its inquiry is pending; next says when it is made, or what it waits for. Wait for the rail's answer, " +
 			"then check again: railhead payment show " +
 			line.OutboxID.String() + "\n" +
 			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
@@ -205,8 +205,8 @@ func unclaimable(line reader.Timeline) string {
 			", and is not claimed; it may have been paid.\n" +
 			"Find out who put it back, and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
 	case line.Pending == nil && len(line.Attempts) == 0:
-		return "it could not be claimed, and its row is gone from pending; it was never claimed. Find out who removed the " +
-			"row\n" +
+		return "it could not be claimed, and its row is gone from pending; it was never claimed. " +
+			"Find out who removed the row\n" +
 			"(railhead prove run nothing-lost), then: " + remove +
 			"\nTo pay it, the participant enqueues it as a new instruction."
 	case line.Pending == nil:

@@ -144,7 +144,7 @@ func rolesLoginCommand() *cobra.Command {
 	none := false
 	command := &cobra.Command{
 		Use: "login NAME", Short: "Create a login that is a member of exactly one role",
-		Long: "Create a login that is a member of exactly one role of the matrix, or change an existing one " +
+		Long: "Create a login that is a member of exactly one role of the matrix, or change an existing one\n" +
 			"accordingly.\n\n" +
 			"The password comes from a variable or a file, never from the command line, and reaches the server as a\n" +
 			"verifier. Connects with RAILHEAD_ADMIN_URL as a superuser.",

@@ -14,10 +14,9 @@ func statusCommand() *cobra.Command {
 	money := false
 	command := &cobra.Command{
 		Use: "status", Short: "Show the state of the cell: its rails, instructions and components",
-		Long: "Show the state of the cell, in one snapshot: for each rail the instructions in pending and their age, " +
-			"those in\n" +
-			"flight, those with an unknown outcome and the dead letters, then pauses and closed gates, and\n" +
-			"the components by the age of their heartbeat, which is stale after the setting heartbeat_stale. The cost does\n" +
+		Long: "Show the state of the cell, in one snapshot: for each rail the instructions in pending and their age,\n" +
+			"those in flight, those with an unknown outcome and the dead letters, then pauses and closed gates, and the\n" +
+			"components by the age of their heartbeat, which is stale after the setting heartbeat_stale. The cost does\n" +
 			"not depend on the size of the archive.\n" +
 			"--money adds up the amounts by rail and currency, of at most 100,000 instructions a rail.\n" +
 			"Connects with RAILHEAD_READER_URL.",

@@ -21,12 +21,10 @@ func settingsCommand() *cobra.Command {
 func settingsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show the time budget of the cell, and the components that do not use it yet",
-		Long: "Show the time budget of the cell: the claim timeout (claim_timeout) and the spans that have to fit into " +
-			"it. Relayers,\n" +
-			"reapers, callback endpoints and rail apply use it. A component that has not adopted the present version, or " +
-			"that may\n" +
-			"have open claims under an older one, is listed: its claims are repaired by the longer one of each span.\n" +
-			"Connects with RAILHEAD_READER_URL.",
+		Long: "Show the time budget of the cell: the claim timeout (claim_timeout) and the spans that have to fit into\n" +
+			"it. Relayers, reapers, callback endpoints and rail apply use it. A component that has not adopted the\n" +
+			"present version, or that may have open claims under an older one, is listed: its claims are repaired by\n" +
+			"the longer one of each span. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {

@@ -30,12 +30,10 @@ func tokenCreateCommand() *cobra.Command {
 	var certificate string
 	command := &cobra.Command{
 		Use: "create", Short: "Create a token for participants and acts, and print it once",
-		Long: "Create a token of 32 random bytes, valid for participants and acts until it expires, and print it. It is " +
-			"printed once:\n" +
-			"the database stores a digest of its digest. Hand it over in private.\n\n" +
-			"Connects with RAILHEAD_ADMIN_URL: a login that creates tokens can enqueue for every participant, which " +
-			"operators can not.\n" +
-			"The act, the login and the reason go to the operator log.",
+		Long: "Create a token of 32 random bytes, valid for participants and acts until it expires, and print it. It is\n" +
+			"printed once: the database stores a digest of its digest. Hand it over in private.\n\n" +
+			"Connects with RAILHEAD_ADMIN_URL: a login that creates tokens can enqueue for every participant, which\n" +
+			"operators can not. The act, the login and the reason go to the operator log.",
 		Example: "  railhead token create --name shop --participant p1 --verbs enqueue,read --expires-in 2160h --reason " +
 			"'ticket 4711'",
 		Args: cobra.NoArgs,
@@ -108,9 +106,9 @@ func keyOfCertificate(file string) ([]byte, error) {
 func tokenListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the tokens of the HTTP API, the newest first",
-		Long: "List the tokens of the HTTP API, those that are not in force included: their participants and acts, their " +
-			"expiry,\n" +
-			"how often they were used, and how often while they were not in force. Connects with RAILHEAD_READER_URL.",
+		Long: "List the tokens of the HTTP API, those that are not in force included: their participants and acts, their\n" +
+			"expiry, how often they were used, and how often while they were not in force. Connects with\n" +
+			"RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -155,10 +153,9 @@ func tokenRevokeCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: "revoke TOKEN_ID", Short: "Revoke a token",
-		Long: "Revoke a token for good: the next statement with it is refused. TOKEN_ID is the id that\n" +
-			"railhead token list shows, never the token. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the " +
-			"reason\n" +
-			"go to the operator log.",
+		Long: "Revoke a token for good: the next statement with it is refused. TOKEN_ID is the id that railhead token\n" +
+			"list shows, never the token. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to\n" +
+			"the operator log.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
