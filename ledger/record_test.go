@@ -173,8 +173,8 @@ func TestWhatIsCarriedOn(t *testing.T) {
 		o.Decision.Delay = 90 * time.Second
 		d.record(o)
 		got := d.text(`
-			SELECT concat_ws(' ', first_sent_at IS NOT DISTINCT FROM $2, last_sent_at IS NOT DISTINCT
-			FROM $3, coalesce(render_version, 'none'),
+			SELECT concat_ws(' ', first_sent_at IS NOT DISTINCT FROM $2,
+			last_sent_at IS NOT DISTINCT FROM $3, coalesce(render_version, 'none'),
 				payload = '{"amount": "10.50", "currency": "EUR"}', headers, priority, expires_at = '2100-01-01', created_at::text = $4,
 				next_attempt_at - clock_timestamp() BETWEEN '80 s'
 				AND '90 s', instruction_id, participant_id, sequence_id, rail_type)

@@ -38,8 +38,8 @@ func judge(ctx context.Context, w *world, c *callers) (Count, error) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	open := -1
 	err = await.Until(ctx, w.Bound, "all payments to be at their end", func() (bool, error) {
-		err := conn.QueryRow(ctx, `SELECT count(*) FROM railhead.supervisor_outbox_status WHERE state IS DISTINCT
-			FROM 'DISPATCHED'`).Scan(&open)
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM railhead.supervisor_outbox_status
+			WHERE state IS DISTINCT FROM 'DISPATCHED'`).Scan(&open)
 		return err == nil && open == 0, nil
 	})
 	if err != nil {

@@ -55,8 +55,8 @@ func (w *World) judgeSilence(ctx context.Context) error {
 	var locks int
 	// Autovacuum takes locks of its own.
 	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity s RIGHT JOIN pg_locks l ON l.pid = s.pid
-	  WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.pid IS DISTINCT
-	  FROM pg_backend_pid()
+	  WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	  AND l.pid IS DISTINCT FROM pg_backend_pid()
 	    AND s.backend_type IS DISTINCT FROM 'autovacuum worker'`).Scan(&locks); err != nil {
 		return err
 	}

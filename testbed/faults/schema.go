@@ -222,8 +222,8 @@ func (w *World) claimed(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	var seconds float64
-	err := w.admin.QueryRow(ctx, `SELECT coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch
-		FROM a.claimed_at - k.created_at)), 0)
+	err := w.admin.QueryRow(ctx, `SELECT coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY
+		extract(epoch FROM a.claimed_at - k.created_at)), 0)
 	  FROM `+cell+`.payment_outbox_keys k
 	  JOIN `+cell+`.payment_outbox_attempts a ON a.outbox_id = k.outbox_id AND a.attempt_no = 1
 	  WHERE k.created_at > $1`, since).Scan(&seconds)

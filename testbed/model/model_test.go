@@ -170,8 +170,8 @@ func (m *model) fast(o payment.Outcome) bool {
 		func(l late) bool { return l.claim == 0 && l.result == payment.ResultRefused })
 	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && reported
 	d := o.Decision
-	weighed = weighed || m.restored && (d.State == payment.Failed || d.Requeue && d.NextAction == payment.ActionSend &&
-		!d.OutcomeUnknown)
+	weighed = weighed || m.restored && (d.State == payment.Failed ||
+		d.Requeue && d.NextAction == payment.ActionSend && !d.OutcomeUnknown)
 	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
@@ -455,8 +455,8 @@ func (m *model) sent() int {
 // late weighs an outcome that answers no open claim.
 func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
 	executes, refuses, weight := d.State == payment.Dispatched, isRefusal(o.Result), o.Result
-	spent := refusalForNow(o.Result) && (!m.again || o.Result == payment.ResultRefusedBusiness &&
-		d.State != payment.Retryable)
+	spent := refusalForNow(o.Result) && (!m.again ||
+		o.Result == payment.ResultRefusedBusiness && d.State != payment.Retryable)
 	if executes {
 		weight = payment.ResultExecuted
 	}
@@ -485,12 +485,12 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		return payment.VerdictLate
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
-		if executes && m.executedTwice(had, false) || (executes || refuses) && m.refusedAndExecuted(had) || denies &&
-			m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
+		if executes && m.executedTwice(had, false) || (executes || refuses) && m.refusedAndExecuted(had) ||
+			denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
 			refuses && m.state == payment.Dispatched &&
-				(o.Result == payment.ResultRefused || claim > 0 && claim == m.ended &&
-					(m.covers || !m.restored && m.sent() <= 1) || m.noneStands(m.settledAt)) ||
+				(o.Result == payment.ResultRefused ||
+					claim > 0 && claim == m.ended && (m.covers || !m.restored && m.sent() <= 1) || m.noneStands(m.settledAt)) ||
 			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands(0) &&
 				!m.confirmed() ||
 			doubts && !silent && m.state != payment.Dispatched &&

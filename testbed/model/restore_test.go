@@ -247,8 +247,8 @@ func (m *model) replayable() bool {
 	if m.endedBy != payment.ResultRefused || m.evident {
 		for _, l := range m.lates {
 			// What an operator finds out after that closes the letter, and does not bring the replay back.
-			if l.no > m.last && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || l.unknown &&
-				!m.unknown) {
+			if l.no > m.last && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted ||
+				l.unknown && !m.unknown) {
 				return false
 			}
 		}

@@ -44,8 +44,8 @@ func TestEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := one.end(p)
-			if p.Alive() || p.Died() != nil || p.Failed() != nil || (err == nil) != (one.says == "") || err != nil &&
-				!strings.Contains(err.Error(), one.says) {
+			if p.Alive() || p.Died() != nil || p.Failed() != nil || (err == nil) != (one.says == "") ||
+				err != nil && !strings.Contains(err.Error(), one.says) {
 				t.Errorf("alive %t, died %v, failed %v: %v, want %q", p.Alive(), p.Died(), p.Failed(), err, one.says)
 			}
 			if err := p.Signal(syscall.SIGTERM); err == nil {

@@ -109,8 +109,8 @@ func (c *Cluster) lock(ctx context.Context) (got bool, err error) {
 // restarted since. f must bear to be run twice.
 func (c *Cluster) retry(f func() error) error {
 	err := f()
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); err == nil || ok &&
-		!strings.HasPrefix(pgErr.Code, stateClassShutdown) {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); err == nil ||
+		ok && !strings.HasPrefix(pgErr.Code, stateClassShutdown) {
 		return err
 	}
 	c.admin.Reset()

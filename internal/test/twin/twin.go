@@ -101,8 +101,8 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	err = r.Looker.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM railhead.payment_outbox_keys k WHERE k.outbox_id = $1),
 			railhead.server_is_settled(), railhead.send_may_be_forgotten($1), coalesce(railhead.may_be_forgotten_until($1), 'epoch'), railhead.left_the_archive($1),
-			railhead.rail_keeps_one_outcome($1), (extract(epoch
-			FROM railhead.rail_knows_keys_for($1)) * 1e9)::bigint, railhead.judged_to($1, false), railhead.judged_to($1, true),
+			railhead.rail_keeps_one_outcome($1),
+			(extract(epoch FROM railhead.rail_knows_keys_for($1)) * 1e9)::bigint, railhead.judged_to($1, false), railhead.judged_to($1, true),
 			railhead.acceptance_of_sends($1)`,
 		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.ForgottenUntil, &h.LeftTheArchive, &h.CoversKey,
 		&h.KnowsKeysFor, &h.JudgedTo, &h.JudgedExecutedTo, &h.AcceptedUnder)
