@@ -117,29 +117,28 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(b.begun).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// skip says at once, and again under the table, what is not measured.
+// skip prints what is not measured, at once and again under the table.
 func (b *bench) skip(format string, args ...any) {
 	text := "not run: " + fmt.Sprintf(format, args...)
 	b.skipped = append(b.skipped, text)
 	b.say("%s", text)
 }
 
-// skipOnce is for what is found missing in every round.
+// skipOnce skips what is found missing in every round, and prints it once.
 func (b *bench) skipOnce(text string) {
 	if !slices.Contains(b.skipped, "not run: "+text) {
 		b.skip("%s", text)
 	}
 }
 
-// fail notes that a measurement broke. The others still tell something; the run
-// as a whole has failed.
+// fail notes that a measurement failed. The others continue, but the run as a whole has failed.
 func (b *bench) fail(err error) {
 	b.failed = append(b.failed, err)
 	b.say("FAILED: %v", err)
 }
 
-// rounds runs every mode of every round. Within a round each mode runs on every
-// system before the next mode; who comes first alternates.
+// rounds runs every mode of every round. Within a round each mode runs on every system before the
+// next mode; which system comes first alternates.
 func (b *bench) rounds(ctx context.Context) error {
 	for b.round = range b.options.rounds {
 		for _, each := range b.chosenModes() {
@@ -159,7 +158,7 @@ func (b *bench) rounds(ctx context.Context) error {
 	return nil
 }
 
-// order is the systems forwards in one round and backwards in the next.
+// order returns the systems forwards in one round and backwards in the next.
 func (b *bench) order() []systems.System {
 	order := slices.Clone(b.systems)
 	if b.round%2 == 1 {
@@ -207,7 +206,7 @@ func (b *bench) template(ctx context.Context, on *server.Server, system systems.
 	return db.Name, nil
 }
 
-// add notes a figure of this round.
+// add adds a figure of this round.
 func (b *bench) add(system systems.System, mode, unit string, better figures.Better, value float64) {
 	b.samples = append(b.samples, figures.Sample{
 		System: system.Name(), Mode: mode, Unit: unit, Better: better, Round: b.round, Value: value,
@@ -215,7 +214,7 @@ func (b *bench) add(system systems.System, mode, unit string, better figures.Bet
 	b.say("    %-10s %-18s %10s %s", system.Name(), mode, figures.Short(value), unit)
 }
 
-// cost notes what the server used for n payments.
+// cost adds what the server used for n payments.
 func (b *bench) cost(system systems.System, mode string, used server.Meter, n int) {
 	b.add(system, mode+" WAL", "B/payment", figures.Lower, float64(used.WAL)/float64(n))
 	if used.Records > 0 {
@@ -224,7 +223,7 @@ func (b *bench) cost(system systems.System, mode string, used server.Meter, n in
 	b.add(system, mode+" CPU", "us/payment", figures.Lower, float64(used.CPU.Microseconds())/float64(n))
 }
 
-// check refuses a run whose outcomes are not all in the database.
+// check returns an error unless all outcomes of a run are in the database.
 func check(ctx context.Context, session systems.Session, want int) error {
 	got, err := session.Count(ctx)
 	if err != nil {

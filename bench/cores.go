@@ -11,11 +11,13 @@ import (
 	"github.com/railhead-pay/railhead/bench/systems"
 )
 
-// coreCallers are the callers that enqueue while cores are counted: enough to keep all busy.
+// coreCallers is the number of callers that enqueue while the number of cores varies: enough to
+// keep all busy.
 const coreCallers = 64
 
-// onCores measures e2e and drain on 1, 2, 4, ... of the machine's cores, which server and clients share.
-// On fewer than the size wants it measures nothing: what one server does on many is not told by two.
+// onCores measures e2e and drain on 1, 2, 4, ... of the machine's cores, which server and clients
+// share. On fewer cores than the size requires it measures nothing: two cores do not show what one
+// server does on many.
 func onCores(ctx context.Context, b *bench, system systems.System) (err error) {
 	all, err := server.CPUs()
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	scaleFile  = "bench/results/scale.json"
 )
 
-// writeDocs puts the kept figures between the marks of the page.
+// writeDocs writes the kept figures between the marks of the page.
 func writeDocs(root string) error {
 	path := filepath.Join(root, docsFile)
 	page, err := os.ReadFile(path)
@@ -35,7 +35,7 @@ func writeDocs(root string) error {
 	return os.WriteFile(path, page, 0o644)
 }
 
-// withFigures is the page with the figures that are kept now.
+// withFigures returns the page with the figures that are kept now.
 func withFigures(root string, page []byte) ([]byte, error) {
 	for name, part := range map[string]struct {
 		file, target string
@@ -64,7 +64,7 @@ func withFigures(root string, page []byte) ([]byte, error) {
 	return page, nil
 }
 
-// between replaces what stands between a pair of marks.
+// between replaces the text between a pair of marks.
 func between(page []byte, name, text string) ([]byte, error) {
 	begin, end := fmt.Appendf(nil, "<!-- %s: begin -->\n", name), fmt.Appendf(nil, "<!-- %s: end -->\n", name)
 	before, rest, ok := bytes.Cut(page, begin)
@@ -132,7 +132,7 @@ func renderScale(r results) string {
 	return out.String()
 }
 
-// conditions say what the figures are of, and what is wrong with them.
+// conditions writes what the figures were measured on, and what is wrong with them.
 func conditions(out *strings.Builder, r results) {
 	fmt.Fprintf(out, "Measured %s in %s: %d round(s). %s. PostgreSQL %s; %s.\n\n",
 		r.Measured.Format("2006-01-02 15:04 MST"), r.Took, r.Rounds,
@@ -159,7 +159,7 @@ func targetTable(out *strings.Builder, r results) {
 	}
 }
 
-// spread is the median and the range; of one round, that round.
+// spread formats the median and the range, or of one round its value.
 func spread(row figures.Row, ok bool) string {
 	switch {
 	case !ok:
@@ -171,7 +171,7 @@ func spread(row figures.Row, ok bool) string {
 	}
 }
 
-// modesOf are the modes in the order in which they were measured.
+// modesOf returns the modes in the order in which they were measured.
 func modesOf(r results) []string {
 	var all []string
 	for _, row := range r.Figures {

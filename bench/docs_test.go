@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/bench/figures"
 )
 
-// TestPageShowsTheKeptFigures: who changes figures or page alone finds out here.
+// TestPageShowsTheKeptFigures fails when the figures or the page were changed without the other.
 func TestPageShowsTheKeptFigures(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", docsFile))
 	if err != nil {

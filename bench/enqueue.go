@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/bench/systems"
 )
 
-// enqueueAlone measures the producers' side with no worker.
+// enqueueAlone measures the producers without a worker.
 func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
 	n := b.size.enqueues(system.Name())
 	return errors.Join(
@@ -21,13 +21,14 @@ func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
 		b.enqueueBatches(ctx, system))
 }
 
-// enqueueHot sends every payment through the row that numbers one participant's.
+// enqueueHot enqueues every payment for one participant, through the row that numbers its
+// payments.
 func enqueueHot(ctx context.Context, b *bench, system systems.System) error {
 	return b.enqueueOnce(ctx, system, systems.Options{Producers: producers, OneParticipant: true}, "enqueue hot",
 		b.size.enqueue/4, nil)
 }
 
-// enqueueOnce measures one run; hold, if any, takes a snapshot for its time.
+// enqueueOnce measures one run; hold, if any, keeps a snapshot open during it.
 func (b *bench) enqueueOnce(
 	ctx context.Context, system systems.System, o systems.Options, name string, n int,
 	hold func(server.Database, context.Context) (func(), error),
@@ -60,7 +61,7 @@ func (b *bench) enqueueOnce(
 	})
 }
 
-// enqueueBatches measures the fastest way in, on one connection.
+// enqueueBatches measures the fastest way to enqueue, on one connection.
 func (b *bench) enqueueBatches(ctx context.Context, system systems.System) error {
 	n := b.size.enqueue / 2
 	return b.in(ctx, b.plain, system, systems.Options{Producers: 1},
@@ -84,10 +85,11 @@ func (b *bench) enqueueBatches(ctx context.Context, system systems.System) error
 		})
 }
 
-// batchSizes are the payments of a call; 1 is the call of a single one.
+// batchSizes are the numbers of payments in a call; 1 is the call for a single one.
 var batchSizes = []int{1, 2, 4, 8, 32, 1000}
 
-// enqueueBySize measures what a call costs the server by the number of its payments, on one connection.
+// enqueueBySize measures what a call costs the server for each number of payments, on one
+// connection.
 func enqueueBySize(ctx context.Context, b *bench, system systems.System) error {
 	return b.in(ctx, b.plain, system, systems.Options{Producers: 1},
 		func(db server.Database, session systems.Session) error {
@@ -128,8 +130,8 @@ func enqueueBySize(ctx context.Context, b *bench, system systems.System) error {
 		})
 }
 
-// enqueueBySessions measures how enqueues grow with the sessions that make them, and fits the universal
-// scalability law to it.
+// enqueueBySessions measures how the enqueues in a second grow with the number of sessions, and
+// fits the universal scalability law to them.
 func enqueueBySessions(ctx context.Context, b *bench, system systems.System) error {
 	o := systems.Options{Producers: slices.Max(b.size.sessions), Singly: true}
 	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
@@ -159,8 +161,8 @@ func enqueueBySessions(ctx context.Context, b *bench, system systems.System) err
 	})
 }
 
-// byPgbench runs the floor's statements from a client that is no Go program: a
-// floor that its own driver holds back would flatter everybody else.
+// byPgbench runs the floor's statements from a client that is not a Go program: a floor that its
+// own driver slows down would make every other system look better.
 func byPgbench(ctx context.Context, b *bench, system systems.System) error {
 	pgbench := b.plain.Program("pgbench")
 	if pgbench == "" {

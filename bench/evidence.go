@@ -19,7 +19,7 @@ import (
 	"github.com/railhead-pay/railhead/bench/systems"
 )
 
-// waitsEvery is how often sessions are asked what they wait for.
+// waitsEvery is the time between two samples of what sessions wait for.
 const waitsEvery = 10 * time.Millisecond
 
 func (b *bench) prepareEvidence(ctx context.Context) error {
@@ -33,9 +33,9 @@ func (b *bench) prepareEvidence(ctx context.Context) error {
 	})
 }
 
-// watch collects where time goes during one measurement, if evidence was asked
-// for: a CPU profile of this process, the server's statements, and what its
-// sessions wait for. The returned function ends and writes it.
+// watch collects where time is spent during one measurement, if evidence was asked for: a CPU
+// profile of this process, the server's statements, and what its sessions wait for. The returned
+// function ends the collection and writes it.
 func (b *bench) watch(
 	ctx context.Context, db server.Database, system systems.System, name string,
 ) (func() error, error) {
@@ -121,7 +121,7 @@ func (b *bench) statements(ctx context.Context, of server.Database) (string, err
 	return out.String(), err
 }
 
-// ranked lists counts, most first.
+// ranked lists counts, the largest first.
 func ranked(counts map[string]int) string {
 	var out strings.Builder
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] })

@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/bench/figures"
 )
 
-// facts are what the figures were measured on and with.
+// facts describes what the figures were measured on and with.
 type facts struct {
 	CPUs      int     `json:"cpus"`
 	CPU       string  `json:"cpu"`
@@ -32,7 +32,7 @@ func (f facts) String() string {
 		f.CPUs, f.CPU, f.MemoryMiB, f.System, f.Disk, figures.Short(f.FlushUS), f.Go, f.Commit)
 }
 
-// lookAround gathers the facts; root is where the server's data lies.
+// lookAround gathers the facts; root is the folder of the server's data.
 func lookAround(root string) (facts, error) {
 	if root == "" {
 		root = "/tmp"
@@ -56,7 +56,7 @@ func lookAround(root string) (facts, error) {
 	return f, err
 }
 
-// procValue is the first value of a name in a file of "name: value" lines.
+// procValue returns the first value of a name in a file of "name: value" lines.
 func procValue(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -70,8 +70,8 @@ func procValue(path, name string) string {
 	return "?"
 }
 
-// commit is what this program was built from; if the build did not note it,
-// what is checked out here.
+// commit returns the commit that this program was built from, or, if the build did not note it,
+// the commit that is checked out here.
 func commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		revision, changed := "", ""
@@ -94,7 +94,7 @@ func commit() string {
 	return strings.TrimSpace(string(text))
 }
 
-// The file systems that people have, by their magic numbers; see statfs(2).
+// fileSystems are the usual file systems, by their magic numbers; see statfs(2).
 var fileSystems = map[int64]string{0xEF53: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x01021994: "tmpfs",
 	0x794c7630: "overlayfs"}
 
@@ -109,7 +109,7 @@ func fileSystem(dir string) (string, error) {
 	return fmt.Sprintf("file system %#x", stat.Type), nil
 }
 
-// freeBytes is what an ordinary account may still write below dir.
+// freeBytes returns how many bytes an ordinary account may still write below dir.
 func freeBytes(dir string) (int64, error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(dir, &stat); err != nil {
@@ -118,8 +118,8 @@ func freeBytes(dir string) (int64, error) {
 	return int64(stat.Bavail) * stat.Bsize, nil
 }
 
-// flushTime is what a commit waits for at least: the same block is written and
-// flushed again and again, as the WAL's is.
+// flushTime measures the least time that a commit waits: the same block is written and flushed
+// repeatedly, as the WAL's is.
 func flushTime(dir string) (us float64, err error) {
 	file, err := os.CreateTemp(dir, "railhead-bench-flush-")
 	if err != nil {

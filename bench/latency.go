@@ -34,7 +34,7 @@ func (b *bench) latencyOn(
 	})
 }
 
-// lanes is latency while another rail hangs with all the calls that it takes.
+// lanes measures latency while another rail hangs with all the calls that it takes.
 func lanes(ctx context.Context, b *bench, system systems.System) error {
 	o := systems.Options{Producers: producers, Sparse: true}
 	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
@@ -55,8 +55,8 @@ func lanes(ctx context.Context, b *bench, system systems.System) error {
 	})
 }
 
-// trickle enqueues at latencyRate and notes how long each takes to its rail. It
-// returns how many it enqueued.
+// trickle enqueues at latencyRate and measures how long each payment takes to its rail. It returns
+// how many it enqueued.
 func (b *bench) trickle(
 	ctx context.Context, system systems.System, db server.Database, session systems.Session,
 	tally *systems.Tally, name string, first int, lasting time.Duration,
@@ -76,7 +76,7 @@ func (b *bench) trickle(
 	return n, nil
 }
 
-// delays adds the median and the 99th percentile.
+// delays adds the median and the 99th percentile of the delays.
 func (b *bench) delays(system systems.System, name string, all []time.Duration) {
 	milliseconds := inMilliseconds(all)
 	b.add(system, name+" p50", "ms", figures.Lower, figures.Percentile(milliseconds, 50))
@@ -91,10 +91,10 @@ func inMilliseconds(delays []time.Duration) []float64 {
 	return all
 }
 
-// pour enqueues n payments at random moments. A slow enqueue delays none of the
-// others: each has its own moment, whatever became of those before.
+// pour enqueues n payments at random moments. A slow enqueue delays none of the others: the moment
+// of each does not depend on the calls before it.
 func pour(ctx context.Context, session systems.Session, tally *systems.Tally, first, n int) error {
-	// The same moments for every system and in every round.
+	// The moments are the same for every system and in every round.
 	random := rand.New(rand.NewPCG(20, 26))
 	var all sync.WaitGroup
 	failed := make([]error, n)
@@ -117,9 +117,8 @@ func pour(ctx context.Context, session systems.Session, tally *systems.Tally, fi
 	return errors.Join(failed...)
 }
 
-// held measures after a churn under a snapshot that another session keeps: what
-// was deleted since can't be vacuumed, and a scan from the start of the queue
-// walks over it.
+// held measures after a churn under a snapshot that another session keeps: rows that were deleted
+// since can't be vacuumed, and a scan from the start of the queue passes over them.
 func held(ctx context.Context, b *bench, system systems.System) error {
 	o := systems.Options{Producers: producers, Sparse: true}
 	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {

@@ -1,5 +1,5 @@
-// Command bench measures Railhead, the queues that people would use instead,
-// and the bare SQL that no queue can beat, on one private PostgreSQL in one run.
+// Command bench measures Railhead, the queues that are its alternatives, and the bare SQL that no
+// queue can beat, on one private PostgreSQL in one run.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/heap"
 )
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	quick    bool
 	whole    bool // every mode, system and size, as often as it should be
@@ -140,7 +140,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// roundsOf is how often is measured where no number is given.
+// roundsOf returns the default number of rounds.
 func roundsOf(o options) int {
 	switch {
 	case o.quick:
@@ -152,8 +152,8 @@ func roundsOf(o options) int {
 	}
 }
 
-// defaultOut keeps figures of a whole run only: a quick one, one of some modes
-// or one of an experiment must not pass for it.
+// defaultOut returns the file that keeps figures, for a whole run only: a quick run, one of some
+// modes or one of an experiment must not pass for a whole one.
 func defaultOut(o options) string {
 	switch {
 	case o.quick:
@@ -189,7 +189,7 @@ func numbers(list string) ([]int, error) {
 	return all, nil
 }
 
-// everySystem is what can be measured, in the order of the table.
+// everySystem returns the systems that can be measured, in the order of the table.
 func everySystem() map[string]func(ctx context.Context) systems.System {
 	return map[string]func(ctx context.Context) systems.System{
 		"railhead": func(context.Context) systems.System { return systems.Railhead{} },

@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/bench/systems"
 )
 
-// mode is one way of measuring.
+// mode is one kind of measurement.
 type mode struct {
 	name  string
 	what  string
@@ -83,7 +83,8 @@ func (b *bench) drainOn(ctx context.Context, on *server.Server, system systems.S
 	})
 }
 
-// drainOnce works what it fills in; before are the payments that were there.
+// drainOnce fills payments in and measures the workers on them; before is the number of payments
+// that were there.
 func (b *bench) drainOnce(
 	ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, before int,
 ) error {
@@ -106,7 +107,7 @@ func (b *bench) drainOnce(
 		return err
 	}
 	if systems.IsOutside(session) {
-		// A worker in a process of its own: its start is not the queue's.
+		// The start of a worker process is not part of the queue's time.
 		begun = tally.FirstCall()
 	}
 	if err := check(ctx, session, before+n); err != nil {
@@ -117,7 +118,7 @@ func (b *bench) drainOnce(
 	return nil
 }
 
-// metered runs f and says what the server used meanwhile.
+// metered runs f and returns what the server used meanwhile.
 func (b *bench) metered(
 	ctx context.Context, db server.Database, system systems.System, name string, f func() error,
 ) (server.Meter, error) {
@@ -155,14 +156,14 @@ func (b *bench) endToEndBy(
 	})
 }
 
-// gatherings are the numbers of callers that are measured, and on how many connections.
+// gatherings are the numbers of callers that are measured, and the number of their connections.
 var gatherings = []struct {
 	callers, connections int
 	name                 string
 }{{producers, producers, "e2e of 8"}, {32, 32, "e2e of 32"}, {256, 64, "e2e of 256"}}
 
-// manyCallers measures each number of callers; of 8 there is the mode e2e. What Railhead does is held to
-// River's own call, and to River behind a gatherer.
+// manyCallers measures each number of callers; 8 callers are measured by the mode e2e. Railhead is
+// compared with River's own call, and with River behind a gatherer.
 func manyCallers(ctx context.Context, b *bench, system systems.System) error {
 	n := b.size.endToEnd(system.Name(), b.size.e2e)
 	var all error
@@ -200,7 +201,7 @@ func overHTTP(ctx context.Context, b *bench, system systems.System) error {
 	return all
 }
 
-// ownCPU is what this process has used.
+// ownCPU returns the CPU time that this process has used.
 func ownCPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -263,9 +264,9 @@ func (b *bench) endToEndOnce(
 	return nil
 }
 
-// warm payments open every connection and plan every statement before the clock
-// starts, and make every participant a known one: a first payment costs Railhead
-// more than the next.
+// warm is the number of payments that open every connection and plan every statement before the
+// measurement starts, and make every participant known: a first payment costs Railhead more than
+// the next.
 const warm = systems.Participants
 
 func (b *bench) warmUp(ctx context.Context, db server.Database, session systems.Session, tally *systems.Tally) error {
@@ -273,7 +274,8 @@ func (b *bench) warmUp(ctx context.Context, db server.Database, session systems.
 	return errors.Join(err, tally.AwaitIn(ctx, session, warm), db.Settle(ctx))
 }
 
-// produce enqueues payments first to first+n-1 from all callers at once, and gives what each call took.
+// produce enqueues payments first to first+n-1 from all callers at once, and returns how long each
+// call took.
 func produce(ctx context.Context, session systems.Session, callers, first, n int) ([]time.Duration, error) {
 	var next atomic.Int64
 	var all sync.WaitGroup

@@ -29,7 +29,7 @@ var selves = map[string]string{
 	"http of 8":    "in process of 8",
 	"http of 64":   "in process of 64",
 	"http of 256":  "in process of 256",
-	// What a payment of a call of several costs, against a call of one.
+	// The cost of a payment in a call of several, relative to a call of one.
 	"batch of 2 CPU":          "batch of 1 CPU",
 	"batch of 4 CPU":          "batch of 1 CPU",
 	"batch of 8 CPU":          "batch of 1 CPU",
@@ -40,12 +40,12 @@ var selves = map[string]string{
 	"steady half 2 pending":   "steady half 1 pending",
 	"steady half 2 dead rows": "steady half 1 dead rows",
 	"replay":                  "e2e",
-	// The floor by another client.
+	// The floor with another client.
 	"pgbench drain":   "drain",
 	"pgbench enqueue": "enqueue free",
 }
 
-// targets are the numbers to reach.
+// targets returns the numbers to reach.
 func targets() []figures.Target {
 	var all []figures.Target
 	atLeast := func(mode string, against figures.Against, n float64) {
@@ -88,7 +88,7 @@ func targets() []figures.Target {
 	return all
 }
 
-// results is the file of figures.
+// results is the content of the file of figures.
 type results struct {
 	Measured   time.Time         `json:"measured"`
 	Quick      bool              `json:"quick"`
@@ -145,7 +145,7 @@ func (b *bench) report(ctx context.Context) error {
 	return write(b.out, r)
 }
 
-// row is what a system did in a mode.
+// row returns the figure of a system in a mode.
 func (r results) row(system, mode string) (figures.Row, bool) {
 	at := slices.IndexFunc(r.Figures, func(row figures.Row) bool { return row.System == system && row.Mode == mode })
 	if at < 0 {

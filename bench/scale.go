@@ -15,8 +15,8 @@ import (
 	"github.com/railhead-pay/railhead/bench/systems"
 )
 
-// scaleModes are what is measured with every size of the archive, and whether a
-// greater figure is better.
+// scaleModes are the modes that are measured with every size of the archive, and whether a greater
+// figure is better.
 var scaleModes = map[string]figures.Better{
 	"drain": figures.Higher, "enqueue": figures.Higher, "claim p50": figures.Lower, "claim p99": figures.Lower,
 	"reaper idle": figures.Lower, "reaper 500 dead": figures.Lower, "status": figures.Lower, "metrics": figures.Lower,
@@ -81,14 +81,14 @@ func (b *bench) scale(ctx context.Context) error {
 	return nil
 }
 
-// What an archive takes on the disk, its keys and indexes included, and what the
-// rest of a run does: WAL up to max_wal_size, and what the measurements add.
+// The disk space of an archive, with its keys and indexes, for each row, and that of the rest of a
+// run: WAL up to max_wal_size, and what the measurements add.
 const (
 	bytesRow  = 750
 	bytesRest = 6_000_000_000
 )
 
-// checkDisk refuses to start what would fill the disk.
+// checkDisk returns an error if the run would fill the disk.
 func (b *bench) checkDisk() error {
 	root := b.root
 	if root == "" {
@@ -111,7 +111,7 @@ func (b *bench) checkDisk() error {
 	return nil
 }
 
-// scaledMode names a mode with one size of the archive.
+// scaledMode returns the name of a mode with one size of the archive.
 func scaledMode(mode string, rows int) string { return fmt.Sprintf("%s, %d rows", mode, rows) }
 
 func (b *bench) scaleOnce(ctx context.Context, system systems.System, each sized) error {
@@ -136,8 +136,8 @@ func (b *bench) scaleOnce(ctx context.Context, system systems.System, each sized
 	if err := b.finishRest(ctx, session, enqueued); err != nil {
 		return err
 	}
-	// The rows that were just claimed are dead in pending, and who looks at it walks
-	// over them until autovacuum comes, which is at any moment of the next minute.
+	// The rows that were just claimed are dead in pending, and a scan of it passes over them until
+	// autovacuum comes, which is at any moment of the next minute.
 	err = each.db.Do(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "VACUUM railhead.payment_outbox_pending")
 		return err
@@ -156,7 +156,7 @@ func (b *bench) scaleOnce(ctx context.Context, system systems.System, each sized
 	return nil
 }
 
-// scaleThroughput measures enqueue, drain and the way to the rail at a low rate.
+// scaleThroughput measures enqueue, drain and, at a low rate, the delay until the rail is called.
 func (b *bench) scaleThroughput(
 	ctx context.Context, system systems.System, db server.Database, session systems.Session, name func(string) string,
 ) (int, error) {
@@ -195,7 +195,7 @@ func (b *bench) scaleThroughput(
 	return n, check(ctx, session, n)
 }
 
-// finishRest lets workers finish what the reaper gave back.
+// finishRest runs workers until they have finished what the reaper returned to pending.
 func (b *bench) finishRest(ctx context.Context, session systems.Session, enqueued int) error {
 	abandoned := b.size.deaths * systems.DeadClaims
 	tally := systems.NewTally()
@@ -220,7 +220,7 @@ func (b *bench) scaleSelves() map[string]string {
 	return all
 }
 
-// asGood is how much of the figure without an archive must be left with one.
+// asGood is the share of the figure without an archive that must remain with one.
 const asGood = 0.9
 
 func (b *bench) scaleTargets() []figures.Target {

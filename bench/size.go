@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// size is how much is measured.
+// size determines how much is measured.
 type size struct {
 	drain    int           // payments preloaded
 	e2e      int           // payments from the producers
@@ -45,8 +45,8 @@ func quickSize() size {
 	}
 }
 
-// Systems that need minutes for what the others do in seconds get less of it;
-// their rates are no other with more.
+// Systems that need minutes for what the others do in seconds get less of it; their rates do not
+// change with more.
 var (
 	mostEndToEnd = map[string]int{"graphile": 5_000}
 	mostEnqueues = map[string]int{"river": 30_000}

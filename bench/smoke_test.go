@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tiny is enough to go through every line of the benchmark, and for no figure.
+// tiny returns a size that is enough to run every line of the benchmark, but not for a figure.
 func tiny() size {
 	return size{
 		drain: 300, e2e: 100, slow: 60, enqueue: 400, latency: 200 * time.Millisecond, churn: 1500,
@@ -19,8 +19,8 @@ func tiny() size {
 	}
 }
 
-// runTiny runs one round and reads what it wrote. Node is left out: it would
-// have to be installed from the network.
+// runTiny runs one round and reads the file that it wrote. Node is left out: it would have to be
+// installed from the network.
 func runTiny(t *testing.T, o options) results {
 	t.Helper()
 	o.rounds, o.size, o.whole = 1, tiny(), true
@@ -46,7 +46,7 @@ func TestEveryModeRuns(t *testing.T) {
 		{"railhead", "drain"}, {"river", "e2e WAL"}, {"floor", "latency p99"}, {"railhead", "held CPU"}, {"river", "held drain"},
 		{"railhead", "enqueue hot"}, {"floor", "enqueue batch"}, {"railhead", "two relayers"}, {"railhead", "one waits"}, {"railhead", "no streams"}, {"railhead", "streams"}, {"railhead", "streams memory"}, {"railhead", "http of 256"}, {"railhead", "http of 8 own CPU"}, {"railhead", "lanes p99"},
 		{"railhead", "drain on 1"}, {"railhead", "e2e on 1"},
-		// What package against reads.
+		// Package against reads these.
 		{"railhead", "drain CPU"}, {"railhead", "drain WAL"}, {"railhead", "enqueue free CPU"}, {"railhead", "enqueue free WAL"},
 	} {
 		if row, ok := kept.row(each.system, each.mode); !ok || row.Median <= 0 {

@@ -15,11 +15,11 @@ import (
 	"github.com/railhead-pay/railhead/bench/systems"
 )
 
-// steadyCallers enqueue at once, as fast as they are answered.
+// steadyCallers is the number of callers that enqueue at once, as fast as they are answered.
 const steadyCallers = 32
 
-// steady keeps up the highest rate that the machine carries, and looks at the small table of what waits: its dead
-// rows and its size must not grow with time. It takes minutes, so that one round does it.
+// steady keeps up the highest rate that the machine carries, and samples the pending table: its
+// dead rows and its size must not grow with time. It takes minutes, so only one round runs it.
 func steady(ctx context.Context, b *bench, system systems.System) error {
 	if b.round > 0 {
 		return nil
@@ -58,16 +58,17 @@ func steady(ctx context.Context, b *bench, system systems.System) error {
 		})
 }
 
-// pendingLook is the table of what waits at a moment.
+// pendingLook is a sample of the pending table.
 type pendingLook struct {
 	bytes int64 // with its indexes
 	dead  int64 // rows that are deleted and not vacuumed
 }
 
-// looksInSteady is how often it is looked at.
+// looksInSteady is how many samples are taken.
 const looksInSteady = 120
 
-// lookAtPending looks every now and then, until it is ended; looks gives what was seen.
+// lookAtPending samples the pending table at intervals; looks and ended both end it, and looks
+// returns the samples.
 func (b *bench) lookAtPending(
 	ctx context.Context, db server.Database,
 ) (looks func() []pendingLook, ended func() error) {
@@ -101,7 +102,8 @@ func (b *bench) lookAtPending(
 	return func() []pendingLook { end(); return seen }, func() error { end(); return result }
 }
 
-// produceFor enqueues payments from first on, from all callers at once, for so long, and says how many.
+// produceFor enqueues payments from first on, from all callers at once, for a duration, and
+// returns how many.
 func produceFor(ctx context.Context, session systems.Session, callers, first int, lasting time.Duration) (int, error) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -120,7 +122,7 @@ func produceFor(ctx context.Context, session systems.Session, callers, first int
 	return int(next.Load()), errors.Join(errors.Join(failed...), ctx.Err())
 }
 
-// replay measures how fast a standby could replay what enqueueing and dispatching has written.
+// replay measures how fast a standby could replay the WAL of enqueueing and dispatching.
 func replay(ctx context.Context, b *bench, system systems.System) error {
 	n := b.size.endToEnd(system.Name(), b.size.e2e)
 	o := systems.Options{Producers: producers}

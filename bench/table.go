@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/bench/figures"
 )
 
-// print writes the table for people.
+// print writes the table as text.
 func (b *bench) print(out io.Writer, r results) error {
 	fmt.Fprintf(out, "\n%s; PostgreSQL %s\n%s\n\n", r.Machine, r.PostgreSQL, r.Settings)
 	for _, each := range b.systems {

@@ -31,7 +31,7 @@ func heard(ctx context.Context, b *bench, system systems.System) error {
 	return nil
 }
 
-// toldRate is how many payments a second are made, and told of.
+// toldRate is how many payments a second are enqueued and reported.
 const toldRate = 100
 
 func streams(ctx context.Context, b *bench, system systems.System) error {
@@ -51,7 +51,7 @@ func streams(ctx context.Context, b *bench, system systems.System) error {
 	return nil
 }
 
-// toldTo makes payments at a steady rate while so many streams are open.
+// toldTo enqueues payments at a steady rate while a number of streams are open.
 func (b *bench) toldTo(
 	ctx context.Context, system systems.System, db server.Database, session systems.Session, open int,
 ) (err error) {
@@ -96,7 +96,7 @@ func (b *bench) toldTo(
 	b.add(system, name, "payments/s", figures.Higher, float64(n)/tally.LastDone().Sub(begun).Seconds())
 	b.cost(system, name, used, n)
 	if open > 0 {
-		// The last ones are told within a second.
+		// The last events arrive within a second.
 		for wait := time.Now(); heard() < int64(n) && time.Since(wait) < 10*time.Second; time.Sleep(20 * time.Millisecond) {
 		}
 		if heard() < int64(n) {
@@ -107,7 +107,7 @@ func (b *bench) toldTo(
 	return nil
 }
 
-// paced enqueues payments 0 to n-1, so many a second.
+// paced enqueues payments 0 to n-1 at a number of payments a second.
 func paced(ctx context.Context, session systems.Session, n, perSecond int) error {
 	var all sync.WaitGroup
 	failed := make(chan error, n)

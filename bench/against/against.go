@@ -27,7 +27,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// What `make bench-against` takes where nothing else is said.
+// The defaults of `make bench-against`.
 const (
 	DefaultRounds = 7
 	DefaultMost   = 1.03
@@ -43,7 +43,7 @@ const (
 // ErrExceeded says that a payment costs more than it may.
 var ErrExceeded = errors.New("a payment costs more than it may")
 
-// Config says what to compare.
+// Config selects what to compare.
 type Config struct {
 	Dir      string            // a folder of the repository; "" is the working directory
 	Revision string            // anything that git takes for a commit

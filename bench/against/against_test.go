@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// fakeBench takes the flags of a benchmark and measures what was built into it.
+// fakeBench takes the flags of a benchmark and writes the figures that were built into it.
 const fakeBench = `package main
 
 import (
@@ -60,7 +60,7 @@ func main() {
 }
 `
 
-// repository is a git repository of its own, whose one commit has a benchmark.
+// repository is a temporary git repository whose one commit has a benchmark.
 type repository struct {
 	dir, temp string
 	out       strings.Builder
@@ -84,8 +84,8 @@ func newRepository(t *testing.T) *repository {
 	return r
 }
 
-// isolateGit keeps git away from the configuration of this account, and from the
-// repository in whose hook the tests may run.
+// isolateGit isolates git from the configuration of this account, and from the repository in whose
+// hook the tests may run.
 func isolateGit(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"} {
@@ -121,7 +121,7 @@ func (r *repository) write(t *testing.T, name, text string) {
 	}
 }
 
-// figures are what the benchmark measures when it is built from now on.
+// figures sets what the benchmark measures when it is built from now on.
 func (r *repository) figures(t *testing.T, values map[string]float64) {
 	t.Helper()
 	text, err := json.Marshal(measured(values))
@@ -135,14 +135,14 @@ func (r *repository) config() Config {
 	return Config{Dir: r.dir, Revision: "HEAD", Rounds: 3, Most: DefaultMost, Out: &r.out, Progress: &strings.Builder{}}
 }
 
-// lastLine is the one for programs.
+// lastLine returns the last line of the report, which is meant for programs.
 func (r *repository) lastLine() string {
 	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
 	return lines[len(lines)-1]
 }
 
-// leavesNothing holds a run to it that the folder for temporary files is empty
-// again and that the repository is as it was.
+// leavesNothing checks that after a run the folder for temporary files is empty again and the
+// repository is as it was.
 func (r *repository) leavesNothing(t *testing.T, status string) {
 	t.Helper()
 	left, err := os.ReadDir(r.temp)
@@ -232,8 +232,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// A run that is ended early interrupts the benchmark, which has a server to
-// stop, and leaves nothing.
+// TestAnEndedRunLeavesNothing checks that a run that is ended early interrupts the benchmark,
+// which has a server to stop, and leaves nothing.
 func TestAnEndedRunLeavesNothing(t *testing.T) {
 	r := newRepository(t)
 	// The path of a socket is short.

@@ -8,11 +8,11 @@ import (
 	"github.com/railhead-pay/railhead/bench/figures"
 )
 
-// ratio is a figure of the tree by that of the revision: the median of the
-// rounds' own ratios, and the least and the greatest of them.
+// ratio is a figure of the tree divided by that of the revision: the median of the rounds' own
+// ratios, and the least and the greatest of them.
 type ratio struct{ median, lo, hi float64 }
 
-// ratioOf takes the values of both in the order of the rounds.
+// ratioOf divides the values of the tree by those of the revision, round by round.
 func ratioOf(tree, rev []float64) ratio {
 	each := make([]float64, len(tree))
 	for i := range tree {
@@ -23,14 +23,14 @@ func ratioOf(tree, rev []float64) ratio {
 
 func (r ratio) String() string { return fmt.Sprintf("%.3f [%.3f..%.3f]", r.median, r.lo, r.hi) }
 
-// spread is how far the rounds are apart.
+// spread returns how far the rounds are apart.
 func (r ratio) spread() float64 { return r.hi - r.lo }
 
 // exceeds reports whether the ratio is above a bound by more than the rounds are
 // apart: less is no finding on a machine that differs by so much from itself.
 func (r ratio) exceeds(most float64) bool { return r.median-most > r.spread() }
 
-// verdict holds the ratio against a bound, in words.
+// verdict compares the ratio with a bound, in words.
 func (r ratio) verdict(most float64) string {
 	switch {
 	case r.median <= most:
@@ -50,7 +50,7 @@ type line struct {
 
 func (l line) ratio() ratio { return ratioOf(l.tree, l.rev) }
 
-// lineOf adds the figures of some modes up, for each build in each round.
+// lineOf returns the sums of the figures of some modes, for each build in each round.
 func lineOf(rounds []round, modes ...string) line {
 	l := line{what: strings.Join(modes, " + "), unit: rounds[0].rev.figure(modes[0]).Unit}
 	for _, each := range rounds {
@@ -64,9 +64,8 @@ func lineOf(rounds []round, modes ...string) line {
 	return l
 }
 
-// shared are the modes that every run has measured, in the order of the file.
-// Some are not among the compared: a benchmark can't be asked for the free
-// enqueue alone.
+// shared returns the modes that every run has measured, in the order of the file. Some of them are
+// not compared: a benchmark can't be asked for the free enqueue alone.
 func shared(rounds []round) []string {
 	var all []string
 	for _, row := range rounds[0].rev.Figures {

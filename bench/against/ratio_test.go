@@ -7,8 +7,8 @@ import (
 	"github.com/railhead-pay/railhead/bench/figures"
 )
 
-// The ratio of the medians would be 20/10 here, and would compare rounds in which
-// the machine was not the same.
+// TestRatiosAreTakenWithinARound: the ratio of the medians would be 20/10 here, and would compare
+// rounds in which the machine was not the same.
 func TestRatiosAreTakenWithinARound(t *testing.T) {
 	got := ratioOf([]float64{10, 20, 60}, []float64{10, 10, 50})
 	if want := (ratio{median: 1.2, lo: 1, hi: 2}); got != want {
@@ -38,7 +38,7 @@ func TestABoundIsExceededByMoreThanTheSpread(t *testing.T) {
 	}
 }
 
-// measured is a run in which Railhead's figures are the given ones.
+// measured returns a run in which Railhead has the given figures.
 func measured(values map[string]float64) run {
 	r := run{PostgreSQL: "15.18", Settings: "fsync=on"}
 	for _, mode := range append(slices.Clone(compared), "enqueue batch") {
@@ -50,7 +50,7 @@ func measured(values map[string]float64) run {
 	return r
 }
 
-// whole has a value for all that is compared: enqueue costs 100, drain 30.
+// whole returns a value for each mode that is compared: enqueue costs 100, drain 30.
 func whole() map[string]float64 {
 	return map[string]float64{drainRate: 1000, drainCPU: 30, drainWAL: 30, enqueueRate: 100, enqueueCPU: 100,
 		enqueueWAL: 100}

@@ -8,9 +8,9 @@ import (
 	"github.com/railhead-pay/railhead/bench/figures"
 )
 
-// report writes the figures of both and their ratios. Its last line is for
-// programs too. What a payment costs decides; how many there are in a second is
-// only reported, because it differs most between rounds of the same build.
+// report writes the figures of both and their ratios. Its last line is for programs too. The cost
+// of a payment decides; the number of payments in a second is only reported, because it differs
+// most between rounds of the same build.
 func (c *comparison) report(rounds []round) error {
 	drain, enqueue := lineOf(rounds, drainRate), lineOf(rounds, enqueueRate)
 	cpu, wal := lineOf(rounds, enqueueCPU, drainCPU), lineOf(rounds, enqueueWAL, drainWAL)

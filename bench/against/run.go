@@ -33,7 +33,7 @@ type run struct {
 	Figures    []figures.Row `json:"figures"`
 }
 
-// figure is Railhead's in one mode.
+// figure returns Railhead's row in one mode.
 func (r run) figure(mode string) figures.Row {
 	at := slices.IndexFunc(r.Figures, func(row figures.Row) bool { return row.System == "railhead" && row.Mode == mode })
 	if at < 0 {
@@ -44,8 +44,8 @@ func (r run) figure(mode string) figures.Row {
 
 func (r run) value(mode string) float64 { return r.figure(mode).Median }
 
-// check refuses a run that lacks something to compare. A CPU of 0 is less than
-// the clock of processes can show.
+// check returns an error if a run lacks something to compare. A CPU of 0 is below the resolution
+// of the clock of processes.
 func (r run) check() error {
 	var faults []error
 	for _, mode := range compared {
@@ -59,8 +59,8 @@ func (r run) check() error {
 // round is one run of each build.
 type round struct{ rev, tree run }
 
-// alike refuses a round whose two runs did not have the same server, or do not
-// count in the same units.
+// alike returns an error if the two runs of a round did not have the same server, or do not use
+// the same units.
 func (r round) alike() error {
 	if r.rev.PostgreSQL != r.tree.PostgreSQL || r.rev.Settings != r.tree.Settings {
 		return fmt.Errorf("the two did not run on the same server: %s with %s, and %s with %s",
@@ -104,8 +104,8 @@ func (c *comparison) measure(ctx context.Context) ([]round, error) {
 	return rounds, nil
 }
 
-// workDir is where the benchmarks run: what they write without being asked to
-// does not come into the tree.
+// workDir returns the folder in which the benchmarks run, so that files that they write without
+// having been asked to do not end up in the tree.
 func (c *comparison) workDir() string { return filepath.Join(c.temp, "work") }
 
 // once runs one benchmark and reads its figures.
@@ -136,9 +136,8 @@ func (c *comparison) once(ctx context.Context, b build, n int) (run, error) {
 
 func short(r run, mode string) string { return figures.Short(r.value(mode)) }
 
-// arguments are what a benchmark is run with. Every revision that is compared
-// has to know these flags: one that is renamed ends comparisons with what was
-// before.
+// arguments returns the flags of a benchmark. Every revision that is compared has to know them:
+// after one is renamed, earlier revisions can't be compared any more.
 func (c *comparison) arguments(out string) []string {
 	args := []string{"-rounds", "1", "-modes", "drain,enqueue", "-systems", "railhead", "-out", out}
 	if c.Quick {

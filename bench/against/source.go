@@ -19,8 +19,8 @@ type build struct {
 	program string
 }
 
-// measuring are the files that decide what a drain and an enqueue are, and how
-// their costs are read.
+// measuring are the files that decide what a drain and an enqueue are, and how their costs are
+// measured.
 var measuring = []string{
 	"bench/bench.go", "bench/modes.go", "bench/enqueue.go", "bench/size.go", "bench/server",
 	"bench/systems/railhead.go", "bench/systems/system.go", "bench/systems/tally.go",
@@ -61,7 +61,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// resolve is the full name of a commit.
+// resolve returns the full name of a commit.
 func resolve(ctx context.Context, top, revision string) (string, error) {
 	commit, err := git(ctx, top, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
@@ -70,8 +70,8 @@ func resolve(ctx context.Context, top, revision string) (string, error) {
 	return commit, err
 }
 
-// extract writes the files of a commit below dir. Unlike a worktree this leaves
-// nothing in the repository, however it ends.
+// extract writes the files of a commit below dir. Unlike a worktree, it leaves nothing in the
+// repository, however it ends.
 func extract(ctx context.Context, top, commit, dir string) error {
 	archive, err := command{dir: top, limit: gitLimit, name: "git",
 		args: []string{"archive", "--format=tar", commit}}.run(ctx)
@@ -121,8 +121,8 @@ func unpack(root *os.Root, header *tar.Header, content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// compile builds the benchmark of the source in dir. Both builds are made alike:
-// neither names a commit or a folder.
+// compile builds the benchmark of the source in dir. Both builds are made in the same way: neither
+// names a commit or a folder.
 func (c *comparison) compile(ctx context.Context, dir string, b build) error {
 	c.say("building %s", b.name)
 	bench := filepath.Join(dir, "bench")

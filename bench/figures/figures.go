@@ -1,5 +1,5 @@
-// Package figures turns the measurements of a run into medians, ranges and
-// ratios. It knows nothing of what was measured.
+// Package figures turns the measurements of a run into medians, ranges and ratios. It does not
+// depend on what was measured.
 package figures
 
 import (
@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// Better says which way a figure is good.
+// Better is the direction in which a figure is good.
 type Better string
 
-// The two ways.
+// The two directions.
 const (
 	Higher Better = "higher"
 	Lower  Better = "lower"
@@ -28,7 +28,7 @@ type Sample struct {
 	Value  float64
 }
 
-// Row is what one system did in one mode over all rounds.
+// Row is the result of one system in one mode over all rounds.
 type Row struct {
 	System string `json:"system"`
 	Mode   string `json:"mode"`
@@ -40,11 +40,11 @@ type Row struct {
 	Max    float64   `json:"max"`
 	Values []float64 `json:"values"` // in the order of the rounds
 
-	// Ratios are the median of the ratios of each round, this system's figure by
-	// the other's; null where the other was not measured along with it.
+	// RatioRiver and the other ratios are the median of the ratios of each round, this system's
+	// figure divided by the other's; null where the other was not measured along with it.
 	RatioRiver *float64 `json:"ratio_river"`
 	RatioFloor *float64 `json:"ratio_floor"`
-	// RatioSelf is against this system's own figure under plain conditions.
+	// RatioSelf is the ratio to this system's own figure under plain conditions.
 	RatioSelf *float64 `json:"ratio_self,omitempty"`
 }
 
@@ -100,8 +100,8 @@ func Rows(samples []Sample, self map[string]string) []Row {
 	return rows
 }
 
-// ratio is the median over the rounds that both were measured in. The ratio is
-// taken within a round, because the machine is the same only there.
+// ratio returns the median ratio of the rounds in which both were measured. Each ratio is taken
+// within a round, because the machine is the same only there.
 func ratio(mine, other []Sample) *float64 {
 	var ratios []float64
 	for _, a := range mine {
@@ -117,7 +117,7 @@ func ratio(mine, other []Sample) *float64 {
 	return new(Median(ratios))
 }
 
-// Median of at least one value; of an even number, the mean of the middle two.
+// Median returns the median of at least one value; of an even number, the mean of the middle two.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -130,8 +130,8 @@ func Median(values []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// Percentile is the smallest value that at least p percent of them do not
-// exceed (nearest rank): no value is invented between two measured ones.
+// Percentile returns the smallest value that at least p percent of the values do not exceed
+// (nearest rank): no value between two measured ones is invented.
 func Percentile(values []float64, p float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -141,7 +141,7 @@ func Percentile(values []float64, p float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Short writes a figure with three or four significant digits.
+// Short formats a figure with three or four significant digits.
 func Short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1000:

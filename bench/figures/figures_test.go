@@ -47,8 +47,8 @@ func sample(system, mode string, round int, value float64) Sample {
 	return Sample{System: system, Mode: mode, Unit: "1/s", Better: Higher, Round: round, Value: value}
 }
 
-// The ratio is the median of the rounds' ratios. The ratio of the medians would
-// be 3/2 here, and would compare rounds in which the machine was not the same.
+// TestRatiosAreTakenWithinARound: the ratio is the median of the rounds' ratios. The ratio of the
+// medians would be 3/2 here, and would compare rounds in which the machine was not the same.
 func TestRatiosAreTakenWithinARound(t *testing.T) {
 	rows := Rows([]Sample{
 		sample(River, "drain", 0, 1), sample("railhead", "drain", 0, 4),

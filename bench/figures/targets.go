@@ -2,7 +2,7 @@ package figures
 
 import "fmt"
 
-// Target is a number to reach.
+// Target is a number that a figure should reach.
 type Target struct {
 	System  string  `json:"system"`
 	Mode    string  `json:"mode"`
@@ -11,10 +11,10 @@ type Target struct {
 	AtMost  float64 `json:"at_most,omitempty"`
 }
 
-// Against is what a target's ratio is taken to.
+// Against is what a target's ratio is relative to.
 type Against string
 
-// What it can be.
+// The values of Against.
 const (
 	ToRiver Against = "river"
 	ToFloor Against = "floor"
@@ -28,17 +28,17 @@ func (t Target) String() string {
 	return fmt.Sprintf("<= %.2f x %s", t.AtMost, t.Against)
 }
 
-// Verdict is whether a target was met by the row it is about.
+// Verdict is whether a target was met by the row that it is about.
 type Verdict string
 
-// The verdicts. A target whose ratio was not measured is never met in silence.
+// The verdicts. A target whose ratio was not measured never counts as met.
 const (
 	Met         Verdict = "met"
 	Missed      Verdict = "MISSED"
 	NotMeasured Verdict = "not measured"
 )
 
-// Judge holds a row against the target.
+// Judge compares a row with the target.
 func (t Target) Judge(row Row) (Verdict, float64) {
 	ratio := map[Against]*float64{ToRiver: row.RatioRiver, ToFloor: row.RatioFloor, ToSelf: row.RatioSelf}[t.Against]
 	switch {

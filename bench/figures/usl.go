@@ -15,12 +15,12 @@ type Scaling struct {
 	Kappa  float64 // coherency: what each costs each other; not negative
 }
 
-// Throughput is what the law says of a concurrency of 1 or more.
+// Throughput returns the throughput that the law gives for a concurrency of 1 or more.
 func (s Scaling) Throughput(n float64) float64 {
 	return s.Lambda * n / (1 + s.Sigma*(n-1) + s.Kappa*n*(n-1))
 }
 
-// Peak is the concurrency from which on more of it does less; 0: there is none, without Kappa.
+// Peak returns the concurrency above which throughput falls, or 0 if there is none, without Kappa.
 func (s Scaling) Peak() float64 {
 	if s.Kappa == 0 {
 		return 0
@@ -30,8 +30,9 @@ func (s Scaling) Peak() float64 {
 
 var errTooFew = errors.New("the law has three numbers: it takes three concurrencies or more, each with a throughput")
 
-// FitScaling finds the law that is nearest to what was measured, by relative error: n/X is linear in
-// 1, n-1 and n(n-1). What would be negative is not there, and the rest is found without it.
+// FitScaling fits the law to measured throughput by least relative error: n/X is linear in 1, n-1
+// and n(n-1). A coefficient that would be negative is left out, and the others are fitted without
+// it.
 func FitScaling(throughput map[int]float64) (Scaling, error) {
 	if len(throughput) < 3 {
 		return Scaling{}, errTooFew
@@ -74,7 +75,7 @@ func FitScaling(throughput map[int]float64) (Scaling, error) {
 	}
 }
 
-// solve solves three equations with three unknowns, by elimination with pivots.
+// solve solves three equations with three unknowns by elimination with pivots.
 func solve(a [3][4]float64) (x [3]float64) {
 	for i := range a {
 		pivot := i

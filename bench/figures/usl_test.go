@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestFitScaling: from what a law says, the law is found again, though it is measured with an error.
+// TestFitScaling checks that the coefficients of a law are found again from its values, though
+// they are measured with an error.
 func TestFitScaling(t *testing.T) {
 	t.Parallel()
 	for name, law := range map[string]Scaling{

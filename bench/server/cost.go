@@ -12,16 +12,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Meter is what the server has used up to a moment.
+// Meter is the resources that the server has used up to a moment.
 type Meter struct {
 	CPU time.Duration // of the postmaster and its children, gone ones included
 	WAL int64         // bytes
-	// Records of the WAL are known of what was used between two readings alone, and where the server has pg_walinspect;
-	// 0: not known.
+	// Records is the number of WAL records. It is known only for what was used between two readings,
+	// on a server that has pg_walinspect; 0 means not known.
 	Records int64
 }
 
-// Since is what was used between two readings.
+// Since returns what was used between two readings.
 func (m Meter) Since(before Meter) Meter {
 	return Meter{CPU: m.CPU - before.CPU, WAL: m.WAL - before.WAL}
 }
@@ -39,8 +39,8 @@ func (s *Server) Read(ctx context.Context) (Meter, error) {
 	return m, err
 }
 
-// CountRecords sets how many records the WAL has that was written between two readings. A few of the last may not be
-// flushed, and are not counted.
+// CountRecords returns what was used between two readings, with the number of WAL records. A few of
+// the last records may not be flushed, and are not counted.
 func (s *Server) CountRecords(ctx context.Context, before, after Meter) (used Meter, err error) {
 	used = after.Since(before)
 	err = s.as(ctx, "postgres", func(conn *pgx.Conn) error {
@@ -65,9 +65,9 @@ func (s *Server) CountRecords(ctx context.Context, before, after Meter) (used Me
 // clockTick is the unit of times in /proc, which Linux fixes for user space.
 const clockTick = 10 * time.Millisecond
 
-// treeCPU is the user and system time of a process, its children that live, and
-// its children that were waited for. A child that ends while we look would be
-// missed or counted twice: then we look again.
+// treeCPU returns the user and system time of a process, its live children, and its children that
+// were waited for. A child that ends during the reading would be missed or counted twice: the
+// reading is then repeated.
 func treeCPU(root int) (time.Duration, error) {
 	for {
 		before, err := readStat(root)
@@ -88,7 +88,8 @@ func treeCPU(root int) (time.Duration, error) {
 	}
 }
 
-// childrenCPU is not whole if a child has ended and was not waited for yet.
+// childrenCPU returns the CPU time of the live children; it is not whole if a child has ended and
+// was not waited for yet.
 func childrenCPU(root int) (used time.Duration, whole bool, err error) {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -112,8 +113,8 @@ func childrenCPU(root int) (used time.Duration, whole bool, err error) {
 	return used, whole, nil
 }
 
-// cpuOf is what a process of one thread has used: in nanoseconds where the kernel keeps
-// that (proc(5), schedstat), else in ticks.
+// cpuOf returns what a process of one thread has used: in nanoseconds where the kernel keeps that
+// (proc(5), schedstat), else in ticks.
 func cpuOf(pid int, s stat) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
 	if err == nil {
@@ -140,8 +141,8 @@ func readStat(pid int) (stat, error) {
 	return parseStat(text)
 }
 
-// parseStat reads proc(5): the fields after the command, which may hold spaces
-// and is in brackets.
+// parseStat parses the fields of proc(5) after the command, which is in brackets and may hold
+// spaces.
 func parseStat(text []byte) (stat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])

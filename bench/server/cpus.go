@@ -13,7 +13,7 @@ import (
 // cpuSet is a set of CPUs as sched_setaffinity(2) takes it: one bit each, of 1,024.
 type cpuSet [16]uint64
 
-// CPUs are the numbers of those that this process may run on.
+// CPUs returns the numbers of the CPUs that this process may run on.
 func CPUs() ([]int, error) {
 	var set cpuSet
 	if _, _, failed := syscall.Syscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set),
@@ -29,14 +29,15 @@ func CPUs() ([]int, error) {
 	return all, nil
 }
 
-// Confine has this process and the server, each with all its threads and children, run on
-// the named CPUs alone. What either starts later inherits that.
+// Confine confines this process and the server, each with all its threads and descendants, to the
+// given CPUs. What either starts later inherits that.
 func (s *Server) Confine(cpus []int) error {
 	set, err := setOf(cpus)
 	if err != nil {
 		return err
 	}
-	// Twice: what came into being during the first time had its bounds from one that was not confined yet.
+	// This is done twice: a thread or process that was created during the first pass may have
+	// inherited the CPUs of a thread that was not confined yet.
 	for range 2 {
 		if err := errors.Join(confine(s.PID(), set), confine(os.Getpid(), set)); err != nil {
 			return err
@@ -55,7 +56,7 @@ func setOf(cpus []int) (set cpuSet, err error) {
 	return set, nil
 }
 
-// confine sets the CPUs of a process and its children, of all their threads.
+// confine sets the CPUs of all threads of a process and its descendants.
 func confine(root int, set cpuSet) error {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", root))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestConfine: a process and its child are confined, and are free again afterwards.
+// TestConfine checks that a process and its child are confined, and are free again afterwards.
 func TestConfine(t *testing.T) {
 	all, err := CPUs()
 	if err != nil {
@@ -58,7 +58,7 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// allowed counts the CPUs of a process, as proc(5) has them.
+// allowed returns the number of CPUs of a process, as proc(5) shows them.
 func allowed(t *testing.T, pid int) (n int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

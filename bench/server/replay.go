@@ -17,7 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// Replayed is what a server did again of another's log, alone on the machine.
+// Replayed is the replay of a server's WAL by a copy of it that has the machine to itself.
 type Replayed struct {
 	Took time.Duration // by its own clock
 	WAL  int64         // bytes
@@ -26,8 +26,9 @@ type Replayed struct {
 // replayWithin bounds the start of the copy, whose replay is part of it.
 const replayWithin = 15 * time.Minute
 
-// Replay measures how fast a standby could follow: it starts a server, backs it up when before has worked on it, and
-// has the copy replay what during adds, from its own disk. After looks at the copy then.
+// Replay measures how fast a standby could follow: it starts a server, backs it up after before
+// has worked on it, and has the copy replay the WAL that during adds, from its own disk. Then it
+// calls after with the copy.
 func Replay(ctx context.Context, o Options, before, during, after func(*Server) error) (r Replayed, err error) {
 	temp, err := os.MkdirTemp(o.Root, "railhead-replay-")
 	if err != nil {
@@ -143,12 +144,12 @@ func (s *Server) recovered(ctx context.Context) error {
 	}
 }
 
-// logTick is to what the log has it: less counts as so much.
+// logTick is the resolution of the time in the log: a shorter time counts as logTick.
 const logTick = 10 * time.Millisecond
 
 var redoDone = regexp.MustCompile(`redo done at .* elapsed: ([0-9.]+) s`)
 
-// redoTook reads from a server's log how long its replay took.
+// redoTook returns how long the replay took, according to a server's log.
 func redoTook(log []byte) (time.Duration, error) {
 	found := redoDone.FindSubmatch(log)
 	if found == nil {

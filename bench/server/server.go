@@ -1,5 +1,5 @@
-// Package server is the private PostgreSQL of the benchmark: one configuration
-// for every system, a fresh database for every run, and what a run cost.
+// Package server runs the private PostgreSQL of the benchmark, with one configuration for every
+// system and a fresh database for every run, and measures what a run costs.
 package server
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// Settings are the same for every system. Durability is PostgreSQL's default
-// and named here so that a reader sees it.
+// Settings returns the settings, which are the same for every system. Durability is PostgreSQL's
+// default and named here so that a reader sees it.
 func Settings() map[string]string {
 	return map[string]string{
 		"fsync":              "on",
@@ -40,17 +40,17 @@ type Server struct {
 	made     int
 }
 
-// Options says how to start it.
+// Options configures the start of a server.
 type Options struct {
-	// Root is where its data lies, on a real disk; "" is /tmp.
+	// Root is the folder of its data, on a real disk; "" is /tmp.
 	Root string
 	// Preload is a shared object that is loaded into every process of the server,
 	// with the environment that it reads.
 	Preload     string
 	Environment map[string]string
-	// Statements loads pg_stat_statements. It costs a little: for evidence only.
+	// Statements loads pg_stat_statements. It costs a little, so it is used for evidence only.
 	Statements bool
-	// Settings are put over those of every run.
+	// Settings replace those of every run.
 	Settings map[string]string
 }
 
@@ -82,7 +82,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{postgres: started, settings: slices.Sorted(maps.Keys(settings))}
 	if o.Preload != "" {
-		// ld.so goes on without a library that it can't read: look.
+		// ld.so ignores a library that it can't read, so this is checked.
 		mapped, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", started.PID()))
 		if err != nil || !strings.Contains(string(mapped), o.Preload) {
 			return nil, errors.Join(fmt.Errorf("the server did not load %s", o.Preload), err, s.Stop(ctx))
@@ -96,11 +96,11 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.postgres.StopImmediate(context.WithoutCancel(ctx))
 }
 
-// Version is the server's own version line.
+// Version returns the server's own version line.
 func (s *Server) Version() string { return s.postgres.Binaries().Version }
 
-// Program is the path of a program that came with this PostgreSQL; "": it did
-// not come.
+// Program returns the path of a program that came with this PostgreSQL, or "" if it did not come
+// with it.
 func (s *Server) Program(name string) string {
 	path := s.postgres.Binaries().Path(name)
 	if _, err := os.Stat(path); err != nil {
@@ -109,7 +109,7 @@ func (s *Server) Program(name string) string {
 	return path
 }
 
-// PID is the postmaster's.
+// PID returns the process id of the postmaster.
 func (s *Server) PID() int { return s.postgres.PID() }
 
 // Database is one database of the server.
@@ -118,13 +118,13 @@ type Database struct {
 	server *Server
 }
 
-// URL is the connection string of a login; "" is the superuser's.
+// URL returns the connection string of a login; "" is the superuser.
 func (d Database) URL(login string) string { return d.server.postgres.URL(d.Name, login) }
 
-// SocketDir is what libpq calls the host.
+// SocketDir returns the folder of the socket, which libpq calls the host.
 func (d Database) SocketDir() string { return d.server.postgres.SocketDir() }
 
-// Port is what libpq calls the port; it is part of the socket's name.
+// Port returns what libpq calls the port; it is part of the socket's name.
 func (d Database) Port() string {
 	config, err := pgx.ParseConfig(d.URL(""))
 	if err != nil {
@@ -133,13 +133,13 @@ func (d Database) Port() string {
 	return strconv.Itoa(int(config.Port))
 }
 
-// Server is where the database lies.
+// Server returns the server of the database.
 func (d Database) Server() *Server { return d.server }
 
-// On is the database of the same name on another server.
+// On returns the database of the same name on another server.
 func (d Database) On(s *Server) Database { return Database{Name: d.Name, server: s} }
 
-// Create makes a database, as a copy of a template unless that is empty.
+// Create creates a database, as a copy of a template unless that is empty.
 func (s *Server) Create(ctx context.Context, name, template string) (Database, error) {
 	if template == "" {
 		template = "template0"
@@ -157,7 +157,7 @@ func (s *Server) Create(ctx context.Context, name, template string) (Database, e
 	return Database{Name: name, server: s}, nil
 }
 
-// Drop removes it, and ends the sessions that are still connected.
+// Drop drops the database, and ends the sessions that are still connected.
 func (d Database) Drop(ctx context.Context) error {
 	return d.server.as(ctx, "postgres", func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{d.Name}.Sanitize()+" WITH (FORCE)")
@@ -165,8 +165,8 @@ func (d Database) Drop(ctx context.Context) error {
 	})
 }
 
-// Settle gives every system the same start: statistics as autovacuum would have
-// made them by then, and no dirty page of what came before.
+// Settle gives every system the same start: statistics as autovacuum would have collected them by
+// then, and no dirty page of earlier work.
 func (d Database) Settle(ctx context.Context) error {
 	return d.Do(ctx, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "ANALYZE"); err != nil {
@@ -177,7 +177,7 @@ func (d Database) Settle(ctx context.Context) error {
 	})
 }
 
-// Size is what the database takes on the disk, in bytes.
+// Size returns the size of the database on the disk, in bytes.
 func (d Database) Size(ctx context.Context) (bytes int64, err error) {
 	err = d.Do(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&bytes)
@@ -212,7 +212,7 @@ func (d Database) Hold(ctx context.Context) (release func(), err error) {
 	return func() { conn.Close(context.WithoutCancel(ctx)) }, nil
 }
 
-// Describe lists the settings that the server really has.
+// Describe lists the settings that are in effect on the server.
 func (s *Server) Describe(ctx context.Context) (string, error) {
 	var text string
 	err := s.as(ctx, "postgres", func(conn *pgx.Conn) error {
@@ -224,5 +224,5 @@ func (s *Server) Describe(ctx context.Context) (string, error) {
 	return text, err
 }
 
-// Postgres is the database that every cluster has.
+// Postgres returns the database that every cluster has.
 func (s *Server) Postgres() Database { return Database{Name: "postgres", server: s} }

@@ -17,7 +17,7 @@ import (
 //go:embed shim/slowflush.c
 var source []byte
 
-// ErrNoCompiler means that there is no cc.
+// ErrNoCompiler means that no cc was found.
 var ErrNoCompiler = errors.New("no cc")
 
 // Build compiles the shim into dir, which the server's account must be able to
@@ -39,7 +39,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return library, os.Chmod(library, 0o755)
 }
 
-// Environment tells the shim how long to wait.
+// Environment returns the variables that tell the shim how long to wait.
 func Environment(delay time.Duration) map[string]string {
 	return map[string]string{"SLOWFLUSH_US": strconv.FormatInt(delay.Microseconds(), 10)}
 }

@@ -27,16 +27,16 @@ var archiveSQL string
 const (
 	rowsEach     = 2 // a claim and its outcome
 	archiveBatch = 50_000
-	// archiveBase is where the archive's payments begin: no session counts so far.
+	// archiveBase is the number of the archive's first payment; no session counts so far.
 	archiveBase = 1_000_000_000
 )
 
-// FillArchive puts so many rows of finished instructions into a cell's archive,
-// and does what autovacuum would have done meanwhile.
+// FillArchive fills a cell's archive with a number of rows of finished instructions, and does what
+// autovacuum would have done meanwhile.
 func FillArchive(ctx context.Context, db server.Database, rows int, progress func(done int)) error {
 	all := rows / rowsEach
 	return db.Do(ctx, func(conn *pgx.Conn) error {
-		// Flushes are not what is measured here.
+		// Flushes are not measured here.
 		if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ func FillArchive(ctx context.Context, db server.Database, rows int, progress fun
 	})
 }
 
-// withoutKeyIndexes drops the unique constraints of the keys and gives the
-// statements that put them back: sorted at the end they cost a tenth.
+// withoutKeyIndexes drops the unique constraints of the keys and returns the statements that
+// restore them: sorting the keys at the end takes a tenth of the time.
 func withoutKeyIndexes(ctx context.Context, conn *pgx.Conn) (restore []string, err error) {
 	const table = cell + ".payment_outbox_keys"
 	rows, err := conn.Query(ctx, `
@@ -94,18 +94,18 @@ func withoutKeyIndexes(ctx context.Context, conn *pgx.Conn) (restore []string, e
 	return append([]string{"SET maintenance_work_mem = '512MB'"}, restore...), nil
 }
 
-// DeadClaims is the number of claims that a reaper's turn repairs: as many as it takes at once.
+// DeadClaims is the number of claims that a reaper's turn repairs: the most that it takes at once.
 const DeadClaims = 500
 
 // budget is long enough for the call of a worker that died: see quickProfile.
 const budget = 1500 * time.Millisecond
 
-// idleTurns is how many turns that find nothing make one figure.
+// idleTurns is the number of turns that find nothing in one figure.
 const idleTurns = 21
 
-// ReaperTurns measures turns that find nothing, and turns that repair the claims
-// of workers that died one after the other, in milliseconds. It leaves deaths
-// times DeadClaims payments pending, numbered from first.
+// ReaperTurns measures, in milliseconds, turns that find nothing and turns that repair the claims
+// of workers that died one after the other. It leaves deaths times DeadClaims payments pending,
+// numbered from first.
 func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle, repairing []float64, err error) {
 	s, ok := session.(*railheadSession)
 	if !ok {
@@ -149,7 +149,7 @@ func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle,
 		}
 		return took, err
 	}
-	// The first turn plans its statements and looks after partitions.
+	// The first turn plans its statements and maintains partitions.
 	if _, err := turn(0); err != nil {
 		return nil, nil, err
 	}
@@ -177,8 +177,8 @@ func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle,
 	return idle, repairing, nil
 }
 
-// abandon claims DeadClaims payments, as a worker that then dies, and waits until
-// the reaper may take it.
+// abandon claims DeadClaims payments, as a worker that then dies, and waits until the reaper may
+// repair the claims.
 func abandon(ctx context.Context, store *executor.Executor) error {
 	claimed, err := store.Turn(ctx, outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "bench-dead",
@@ -196,7 +196,7 @@ func abandon(ctx context.Context, store *executor.Executor) error {
 
 func milliseconds(begun time.Time) float64 { return float64(time.Since(begun).Microseconds()) / 1000 }
 
-// Looked is what the looks took, in milliseconds each.
+// Looked holds how long each look took, in milliseconds.
 type Looked struct {
 	Status []float64 // the status of the cell, as `railhead status` reads it
 	Gauges []float64 // what a component reads of the database for its metrics
@@ -204,14 +204,14 @@ type Looked struct {
 	Recent []float64 // one of the session's own first, the same whatever the archive holds
 }
 
-// looks is how often each is looked at.
+// looks is the number of times that each look is repeated.
 const looks = 100
 
-// warmInstructions is how many of a session's first instructions are sure to be
-// there when it is looked at.
+// warmInstructions is the number of a session's first instructions that are certain to exist when
+// it is looked at.
 const warmInstructions = Participants
 
-// Looks measures what people and scrapers look at.
+// Looks measures the reads of operators and scrapers.
 func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 	var all Looked
 	s, ok := session.(*railheadSession)
@@ -256,7 +256,7 @@ func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 	return all, nil
 }
 
-// show looks one instruction up by its id and reads all of it, in milliseconds.
+// show looks one instruction up by its id, reads all of it, and returns the time in milliseconds.
 func show(ctx context.Context, reader *reader.Reader, id string) (float64, error) {
 	begun := time.Now()
 	found, err := reader.Find(ctx, id)

@@ -19,10 +19,10 @@ import (
 // what the disk and the server allow, not something to use.
 type Floor struct{}
 
-// floorBatch is how many it claims at once.
+// floorBatch is how many payments a worker claims at once.
 const floorBatch = 100
 
-// floorPoll is how soon it looks again after it found nothing.
+// floorPoll is the wait after a claim that found nothing.
 const floorPoll = 5 * time.Millisecond
 
 const floorSchema = `
@@ -45,8 +45,8 @@ CREATE TABLE attempts (
   PRIMARY KEY (id, attempt_no)
 );`
 
-// The delete finds its rows by address alone: as a join it becomes, without
-// fresh statistics and under dead rows, a scan of the whole table.
+// The DELETE finds its rows by address alone: as a join it becomes, without fresh statistics and
+// with dead rows, a scan of the whole table.
 const floorClaim = `
 WITH picked AS MATERIALIZED (
   SELECT ctid FROM pending WHERE due_at <= statement_timestamp() ORDER BY due_at, id LIMIT $1 FOR UPDATE SKIP LOCKED
@@ -204,7 +204,7 @@ func floorTurn(ctx context.Context, conn *pgx.Conn, watch Watch) (int, error) {
 	return len(ids), nil
 }
 
-// openPool connects all of a pool's connections before anything is timed.
+// openPool opens all connections of a pool before anything is timed.
 func openPool(ctx context.Context, url string, size int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

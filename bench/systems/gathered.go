@@ -9,9 +9,10 @@ import (
 	"github.com/railhead-pay/railhead/internal/linger"
 )
 
-// gathered sends together what callers enqueue at once, as Railhead's Enqueue does, for a system whose
-// own enqueue does not: what waits while a call is on its way goes with the next one, which waits a little
-// for the callers of the last. It is the least that does so: no bound, no order, no caller who leaves.
+// gathered sends together what callers enqueue at once, as Railhead's Enqueue does, for a system
+// whose own enqueue does not: payments that wait while a call is on its way go with the next call,
+// which waits a little for the callers of the last one. It does no more than that: the number of
+// payments that wait has no bound, calls may overtake each other, and a caller can't stop waiting.
 type gathered struct {
 	send func(ctx context.Context, all []int) error
 
@@ -47,7 +48,7 @@ func (g *gathered) enqueue(ctx context.Context, n int) error {
 func (g *gathered) stream(ctx context.Context) {
 	expected, took := 0, time.Duration(0)
 	for {
-		// Callers who were answered just now come back first, and go along.
+		// Callers who have just been answered run first here, so that their next payments go along.
 		runtime.Gosched()
 		runtime.Gosched()
 		g.mu.Lock()

@@ -21,8 +21,8 @@ import (
 	"github.com/railhead-pay/railhead/bench/server"
 )
 
-// Graphile is graphile-worker, with the settings that its documentation gives
-// for throughput, in a Node process of its own.
+// Graphile is graphile-worker, with the settings that its documentation recommends for throughput,
+// in a Node process of its own.
 type Graphile struct {
 	dir     string // where npm has installed it
 	version string
@@ -32,7 +32,7 @@ type Graphile struct {
 //go:embed graphile/worker.mjs
 var graphileWorker []byte
 
-// The newest versions, and the newest that runs on a Node older than 22.18.
+// The newest version, and the newest that runs on a Node older than 22.18.
 const (
 	graphileNewest = "0.18.0"
 	graphileOlder  = "0.17.3"
@@ -64,7 +64,7 @@ func (g *Graphile) install(ctx context.Context) error {
 	if _, err := os.Stat(g.dir); err == nil {
 		return g.writeWorker()
 	}
-	// An installation that breaks off must not pass for one.
+	// An interrupted installation must not pass for a complete one.
 	part := g.dir + ".part"
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o755)); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (g *Graphile) writeWorker() error {
 	return os.WriteFile(filepath.Join(g.dir, "worker.mjs"), graphileWorker, 0o644)
 }
 
-// atLeast reads a version such as v22.18.1.
+// atLeast reports whether a version such as v22.18.1 is at least major.minor.
 func atLeast(version string, major, minor int) bool {
 	var a, b int
 	if _, err := fmt.Sscanf(version, "v%d.%d", &a, &b); err != nil {
@@ -144,8 +144,8 @@ type graphileSession struct {
 	enqueued atomic.Int64
 }
 
-// Outside says that the workers are in a process of their own, which takes time
-// to start and does not tell when an outcome is durable.
+// Outside reports that the workers are in a process of their own, which takes time to start and
+// does not report when an outcome is durable.
 func (s *graphileSession) Outside() bool { return true }
 
 func (s *graphileSession) Close() { s.pool.Close() }
@@ -178,7 +178,7 @@ func (s *graphileSession) Enqueue(ctx context.Context, n int) error {
 	return err
 }
 
-// Count is what was enqueued and is there no more: a job that is done is deleted.
+// Count returns how many payments were enqueued and no longer exist: a finished job is deleted.
 func (s *graphileSession) Count(ctx context.Context) (n int, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT count(*) FROM graphile_worker._private_jobs").Scan(&n)
 	return int(s.enqueued.Load()) - n, err

@@ -15,10 +15,10 @@ const (
 	hangingConcurrency = 64
 )
 
-// Hang gives a session of Railhead a second rail that takes calls and does not
-// answer, and puts four times as many payments before it as it takes at once.
-// It must be called before Work; the rail answers when letGo is called, which
-// must come before the workers are stopped, and says if it did not hang.
+// Hang gives a session of Railhead a second rail that takes calls and does not answer, and
+// enqueues four times as many payments for it as it takes at once. It must be called before Work.
+// The rail answers once letGo is called, which must be before the workers are stopped; letGo
+// returns an error if the rail did not hang.
 func Hang(ctx context.Context, session Session) (letGo func() error, err error) {
 	s, ok := session.(*railheadSession)
 	if !ok {
@@ -54,7 +54,7 @@ func Hang(ctx context.Context, session Session) (letGo func() error, err error) 
 	}, nil
 }
 
-// hangingRail answers once it is let go, or when the relayer has waited enough.
+// hangingRail answers once it is released, or when the context of the call ends.
 type hangingRail struct {
 	*noop.Rail
 	session *railheadSession

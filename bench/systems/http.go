@@ -25,15 +25,15 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// apiVariable makes a process that is started from this program the HTTP API of a run.
-// Its value is how the API logs in.
+// apiVariable, when it is set, makes a process that is started from this program the HTTP API of a
+// run. Its value is the connection string of the API.
 const apiVariable = "RAILHEAD_BENCH_API"
 
-// apiConns is what `railhead api` opens.
+// apiConns is the number of connections that `railhead api` opens.
 const apiConns = 8
 
-// ServeAPI makes this process the HTTP API of a run, where it was started for that: it
-// prints its address, and serves until its input ends. It says whether it was.
+// ServeAPI serves the HTTP API of a run, if this process was started for that: it prints its
+// address, and serves until its input ends. It reports whether the process was started for that.
 func ServeAPI(ctx context.Context) (bool, error) {
 	url := os.Getenv(apiVariable)
 	if url == "" {
@@ -122,7 +122,7 @@ func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProces
 	return p, nil
 }
 
-// close ends the process by the end of its input.
+// close ends the process by closing its input.
 func (p *apiProcess) close() error {
 	if p.idle != nil {
 		p.idle()

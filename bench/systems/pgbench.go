@@ -24,20 +24,20 @@ var (
 // pgbenchStop bounds a pgbench that hangs.
 const pgbenchStop = 5 * time.Minute
 
-// PgbenchDrain works n payments of a floor's database with one client and gives
-// the payments a second.
+// PgbenchDrain drains n payments of a floor's database with one client and returns the payments in
+// a second.
 func PgbenchDrain(ctx context.Context, program string, db server.Database, n int) (float64, error) {
 	rate, err := pgbench(ctx, program, db, pgbenchDrain, 1, (n+floorBatch-1)/floorBatch)
 	return rate * floorBatch, err
 }
 
-// PgbenchEnqueue puts n payments into a floor's database, with so many clients,
-// and gives the payments a second.
+// PgbenchEnqueue enqueues n payments in a floor's database with a number of clients, and returns
+// the payments in a second.
 func PgbenchEnqueue(ctx context.Context, program string, db server.Database, clients, n int) (float64, error) {
 	return pgbench(ctx, program, db, pgbenchEnqueue, clients, n/clients)
 }
 
-// pgbench runs a script so often by each client, and gives its runs a second.
+// pgbench runs a script a number of times by each client, and returns the runs in a second.
 func pgbench(
 	ctx context.Context, program string, db server.Database, script []byte, clients, times int,
 ) (float64, error) {
@@ -63,7 +63,8 @@ func pgbench(
 	return pgbenchRate(output, clients*times)
 }
 
-// pgbenchRate reads a report, and refuses one of fewer runs than were asked for.
+// pgbenchRate reads the rate from a report, and returns an error if it has fewer runs than were
+// asked for.
 func pgbenchRate(report []byte, want int) (float64, error) {
 	var rate float64
 	done := false

@@ -39,15 +39,15 @@ const (
 	relayerLogin  = "bench_relayer"
 	operatorLogin = "bench_operator"
 	apiLogin      = "bench_api"
-	// readerLogin may look at everything and change nothing.
+	// readerLogin may read everything and change nothing.
 	readerLogin = "bench_reader"
 
-	// relayerConns is what `railhead relayer` opens.
+	// relayerConns is the number of connections that `railhead relayer` opens.
 	relayerConns = 4
 )
 
-// profile is what an operator would apply for such a rail: everything is the
-// default but what has none, and the calls in flight.
+// profile returns the profile that an operator would apply for such a rail: the defaults, values
+// for what has no default, and the number of calls in flight.
 func (r Railhead) profile(railType string, concurrency int) []byte {
 	timeouts := ""
 	if r.Quick {
@@ -126,7 +126,8 @@ func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Sessio
 	return s, nil
 }
 
-// ingestConnsMost is the most that an Ingest opens. EnqueueTx takes the transactions of its callers' own pool.
+// ingestConnsMost is the most connections that an Ingest opens. EnqueueTx uses the transactions of
+// its callers' own pool.
 const ingestConnsMost = 100
 
 type railheadSession struct {
@@ -152,22 +153,22 @@ func (s *railheadSession) Close() {
 	}
 }
 
-// scattered names the payment of a number as callers do, who draw their ids:
-// neighbours in time are none in an index. The number is at its end.
+// scattered names the payment of a number as callers do, who choose their ids at random:
+// neighbours in time are not neighbours in an index. The number is at the end.
 func scattered(n int) string {
 	number := strconv.Itoa(n)
 	sum := md5.Sum([]byte(number))
 	return hex.EncodeToString(sum[:8]) + "-" + number
 }
 
-// numberOf is the number of a payment by its name.
+// numberOf returns the number of a payment from its name.
 func numberOf(name string) (int, bool) {
 	_, number, _ := strings.Cut(name, "-")
 	n, err := strconv.Atoi(number)
 	return n, err == nil
 }
 
-// instruction is the payment of a number within the session.
+// instruction returns the payment of a number within the session.
 func (s *railheadSession) instruction(n int) payment.Instruction {
 	n += s.options.Base
 	name, participant := scattered(n), Participant(n)

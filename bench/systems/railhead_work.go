@@ -46,7 +46,7 @@ func (s *railheadSession) Work(ctx context.Context, watch Watch) (func() error, 
 	return stop, nil
 }
 
-// hear is a caller that waits for outcomes on a session of its own.
+// hear starts a caller that waits for outcomes on a session of its own.
 func (s *railheadSession) hear(ctx context.Context, running *sync.WaitGroup) error {
 	conn, err := pgx.Connect(ctx, s.db.URL(ingestLogin))
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *railheadSession) relayer(
 	return store, one, nil
 }
 
-// watchedRail is the noop rail, and tells when it is called.
+// watchedRail is the noop rail, and reports when it is called.
 type watchedRail struct {
 	*noop.Rail
 	watch Watch
@@ -112,7 +112,7 @@ func (r *watchedRail) Send(ctx context.Context, s rails.Send) rails.Result {
 	return r.Rail.Send(ctx, s)
 }
 
-// recorded hears of outcomes after their commit.
+// recorded reports outcomes after their commit.
 type recorded struct {
 	relayer.NopObserver
 	watch Watch

@@ -68,8 +68,8 @@ func (River) Open(ctx context.Context, db server.Database, o Options) (Session, 
 	if err != nil {
 		return nil, err
 	}
-	// A client without queues only inserts. It rings at most once a cooldown, so
-	// that it needs the short one as well.
+	// A client without queues only inserts. It notifies at most once in a cooldown, so it needs the
+	// short one as well.
 	inserter, err := river.NewClient(riverpgxv5.New(producers), &river.Config{
 		FetchCooldown: riverCooldown, FetchPollInterval: riverPoll, Logger: quiet(),
 	})
@@ -189,12 +189,12 @@ func (s *riverSession) Work(ctx context.Context, watch Watch) (func() error, err
 	}, nil
 }
 
-// quiet logs what must not be missed.
+// quiet returns a logger of what must not be missed.
 func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// moduleVersion is the version of a module in this binary.
+// moduleVersion returns the version of a module in this binary.
 func moduleVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

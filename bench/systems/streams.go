@@ -14,12 +14,12 @@ import (
 	"sync/atomic"
 )
 
-// Listened is a session whose API has streams of events open.
+// Listened is a session whose API has open streams of events.
 type Listened interface {
-	// Listen opens so many streams (to Participants), each of one participant, until stop; heard is
-	// how many events they were told.
+	// Listen opens a number of streams (up to Participants), each of one participant, until stop is
+	// called; heard returns how many events they have received.
 	Listen(ctx context.Context, streams int) (heard func() int64, stop func() error, err error)
-	// Resident is the memory that the API's process holds, in bytes.
+	// Resident returns the memory that the API's process holds, in bytes.
 	Resident() (int64, error)
 }
 

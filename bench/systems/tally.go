@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Tally counts what a Watch hears.
+// Tally counts what a Watch receives.
 type Tally struct {
 	called, done atomic.Int64
 	firstCall    atomic.Int64 // unix nanoseconds
@@ -20,12 +20,12 @@ type Tally struct {
 	delays  []time.Duration
 }
 
-// NewTally counts from zero.
+// NewTally returns a Tally that counts from zero.
 func NewTally() *Tally {
 	return &Tally{moved: make(chan struct{}, 1), started: make(map[int]time.Time)}
 }
 
-// Watch is what a session reports to.
+// Watch returns the Watch that a session reports to.
 func (t *Tally) Watch() Watch { return Watch{Called: t.call, Done: t.finish} }
 
 func (t *Tally) call(n int, at time.Time) {
@@ -60,26 +60,26 @@ func (t *Tally) Began(n int) {
 	t.mu.Unlock()
 }
 
-// Delays are the times from enqueue call to rail call.
+// Delays returns the times from enqueue call to rail call.
 func (t *Tally) Delays() []time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]time.Duration(nil), t.delays...)
 }
 
-// Called counts rail calls.
+// Called returns the number of rail calls.
 func (t *Tally) Called() int { return int(t.called.Load()) }
 
-// Done counts durable outcomes.
+// Done returns the number of durable outcomes.
 func (t *Tally) Done() int { return int(t.done.Load()) }
 
-// FirstCall is when the first rail call began.
+// FirstCall returns when the first rail call began.
 func (t *Tally) FirstCall() time.Time { return time.Unix(0, t.firstCall.Load()) }
 
-// LastDone is when the latest outcome was durable.
+// LastDone returns when the latest outcome was durable.
 func (t *Tally) LastDone() time.Time { return time.Unix(0, t.lastDone.Load()) }
 
-// outside is a session whose workers don't tell when an outcome is durable.
+// outside is a session whose workers do not report when an outcome is durable.
 type outside interface{ Outside() bool }
 
 // IsOutside reports whether the workers run in a process of their own.
@@ -88,11 +88,11 @@ func IsOutside(session Session) bool {
 	return ok && one.Outside()
 }
 
-// lookEvery is how often the database is asked for outcomes that no notification tells of.
+// lookEvery is the time between two queries for outcomes that no notification reports.
 const lookEvery = 2 * time.Millisecond
 
-// AwaitIn waits until n outcomes are durable; it asks the database where the
-// workers don't say so.
+// AwaitIn waits until n outcomes are durable; it asks the database where the workers don't report
+// that.
 func (t *Tally) AwaitIn(ctx context.Context, session Session, n int) error {
 	if !IsOutside(session) {
 		return t.Await(ctx, n)
@@ -113,7 +113,7 @@ func (t *Tally) AwaitIn(ctx context.Context, session Session, n int) error {
 	return fmt.Errorf("%d of %d outcomes are durable after %s", t.Done(), n, stallAfter)
 }
 
-// stallAfter is the silence after which a run is given up.
+// stallAfter is the time without progress after which a run is given up.
 const stallAfter = 60 * time.Second
 
 // Await waits until n outcomes are durable.

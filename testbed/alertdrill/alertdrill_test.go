@@ -46,8 +46,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestEveryRuleHasItsFault holds the faults against the rules, and the explained
-// pairs against both.
+// TestEveryRuleHasItsFault compares the faults with the rules, and the explained pairs with both.
 func TestEveryRuleHasItsFault(t *testing.T) {
 	t.Parallel()
 	text, err := alerts.Files.ReadFile(alerts.RulesFile)
@@ -96,7 +95,8 @@ func TestEveryRuleHasItsFault(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotExplainedIsStray judges alerts that fired in addition to a fault's own.
+// TestWhatIsNotExplainedIsStray checks how alerts are judged that fire in addition to a fault's
+// own.
 func TestWhatIsNotExplainedIsStray(t *testing.T) {
 	t.Parallel()
 	f := fault{name: "A", wants: []string{"A/page"}}

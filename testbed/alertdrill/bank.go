@@ -12,13 +12,13 @@ import (
 	"github.com/railhead-pay/railhead/testbed/banks"
 )
 
-// bank is a simulated bank as a process of its own.
+// bank is a simulated bank that runs as a process of its own.
 type bank struct {
 	*child.Process
 	banks.Control
 }
 
-// bankSecret signs the callbacks of the run's banks. It guards nothing.
+// bankSecret signs the callbacks of the run's banks. It protects nothing.
 var bankSecret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("the banks of the run sign by this"))
 
 func (w *world) startBank(ctx context.Context, r *rail) (*bank, error) {
@@ -41,7 +41,7 @@ func (w *world) startBank(ctx context.Context, r *rail) (*bank, error) {
 	return &bank{p, banks.Control{URL: "http://" + addr}}, err
 }
 
-// spoil puts faults in force, each for every payment; none heals the bank.
+// spoil puts faults in force, each for every payment; without faults it heals the bank.
 func (b *bank) spoil(ctx context.Context, faults ...railsim.Fault) error {
 	for n := range faults {
 		if faults[n].Probability == 0 {

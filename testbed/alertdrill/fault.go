@@ -10,24 +10,25 @@ import (
 
 // fault is one way to break the installation.
 type fault struct {
-	// name is that of its alert, but for the history.
+	// name is the name of its alert, except for the history.
 	name string
-	// about says how it is made.
+	// about describes how it is made.
 	about string
 	// wants are the alerts that must fire and resolve, as alert/severity.
 	wants []string
-	// inject breaks it, and returns the variables that on-call would have set for the runbook's commands.
+	// inject makes the fault, and returns the variables that on-call would have set for the runbook's
+	// commands.
 	inject func(ctx context.Context, w *world) ([]string, error)
-	// heal mends what the runbook's own commands do not.
+	// heal repairs what the runbook's own commands do not repair.
 	heal func(ctx context.Context, w *world) error
-	// short faults are those of the short form.
+	// short reports whether the fault is part of the short form.
 	short bool
 }
 
 func page(alert string) []string   { return []string{alert + "/page"} }
 func ticket(alert string) []string { return []string{alert + "/ticket"} }
 
-// faults are all there are, in the order in which they run.
+// faults returns all faults, in the order in which they run.
 func faults() []fault {
 	all := []fault{{
 		name: "history", about: "the blocks hold 3 days in which rail past failed and was slow until an hour ago",
@@ -41,7 +42,7 @@ func faults() []fault {
 	return append(all, databaseFaults()...)
 }
 
-// railFaults are about a rail that answers badly, slowly or not at all.
+// railFaults returns the faults of a rail that answers badly, slowly or not at all.
 func railFaults() []fault {
 	return []fault{
 		{
@@ -117,7 +118,7 @@ func railFaults() []fault {
 	}
 }
 
-// moneyFaults leave payments to a person, or nearly.
+// moneyFaults returns the faults that leave payments to an operator, or nearly do.
 func moneyFaults() []fault {
 	return []fault{
 		{
@@ -195,8 +196,8 @@ func (w *world) resume(ctx context.Context, rail string) error {
 	return err
 }
 
-// letters mends the rail and then runs a command of the operator for each open
-// dead letter of a reason.
+// letters heals the rail and then runs an operator's command for each open dead letter that has a
+// reason.
 func (w *world) letters(ctx context.Context, reason, command string, mend func(context.Context, *world) error) error {
 	if err := mend(ctx, w); err != nil {
 		return err

@@ -14,18 +14,18 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// errNoFaketime: the clock can't be moved here.
+// errNoFaketime means that the clock can't be moved on this machine.
 var errNoFaketime = errors.New("no libfaketime here: run scripts/install-faketime.sh")
 
-// startAhead starts a cell of its own whose database server's clock runs ahead,
-// and a reaper of it. The machine's own clock must not be moved, and Go
-// programs ask the kernel directly: so it is the server that lives in the future.
+// startAhead starts a separate cell whose database server's clock runs ahead, and a reaper for it.
+// The machine's own clock must not be moved, and Go programs read the kernel's clock directly, so
+// only the server's clock is moved.
 func (w *world) startAhead(ctx context.Context) error {
 	library, err := exec.CommandContext(ctx, filepath.Join(w.root, "scripts/install-faketime.sh"), "--find").Output()
 	if err != nil {
 		return fmt.Errorf("%w (%w)", errNoFaketime, err)
 	}
-	// The server may run as another account, which has to read the file.
+	// The server may run under another account, which has to read the file.
 	if w.aheadDir, err = os.MkdirTemp("/tmp", "ahead-"); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (w *world) startAhead(ctx context.Context) error {
 
 func (w *world) aheadFile() string { return filepath.Join(w.aheadDir, "offset") }
 
-// setAhead says by how much that server's clock runs ahead, from now on.
+// setAhead sets by how much that server's clock runs ahead from now on.
 func (w *world) setAhead(by time.Duration) error {
 	draft := w.aheadFile() + ".new"
 	if err := os.WriteFile(draft, fmt.Appendf(nil, "+%ds\n", int(by.Seconds())), 0o644); err != nil {

@@ -12,7 +12,9 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// componentFaults are about components that die, hang, or hear and see nothing.
+// componentFaults returns the faults of single components: one is stopped or killed, loses its
+// notifications or its login, has a caller or an endpoint that fails, or a server whose clock is
+// wrong.
 func componentFaults() []fault {
 	return []fault{
 		{

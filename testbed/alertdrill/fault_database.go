@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// databaseFaults are about the database and its disk.
+// databaseFaults returns the faults of the database and of its disk.
 func databaseFaults() []fault {
 	return []fault{
 		{
@@ -42,7 +42,7 @@ func databaseFaults() []fault {
 			},
 		},
 		{
-			// The last one: for a day after it no send counts as a first one.
+			// This fault comes last: for a day after it no send counts as a first one.
 			name: "RailheadSuspensionOpen", about: "a suspension is opened, as by a component that misses rows",
 			wants: page("RailheadSuspensionOpen"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
@@ -70,7 +70,7 @@ func holdSnapshot(ctx context.Context, w *world) ([]string, error) {
 	return []string{fmt.Sprintf("PID=%d", pid)}, nil
 }
 
-// holdEvents takes a transaction's number, and no snapshot that vacuum would wait for.
+// holdEvents opens a transaction that has an id, and no snapshot that vacuum would wait for.
 func holdEvents(ctx context.Context, w *world) ([]string, error) {
 	conn, err := w.admin.Acquire(ctx)
 	if err != nil {

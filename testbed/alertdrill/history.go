@@ -12,17 +12,17 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/promrun"
 )
 
-// The past of the run, before its Prometheus starts: the burn rates look back 3
-// days. All rails of the run did well. Rail past, which is gone, failed and was
-// slow until a little less than 6 hours ago: its ticket burns at the start, and
-// goes out when the 6 hours of its short window have passed.
+// The past of the run, before its Prometheus starts: the burn rates look back 3 days. All rails of
+// the run did well. Rail past, which no longer exists, failed and was slow until a little less
+// than 6 hours ago: its ticket alert fires at the start, and resolves when the 6 hours of its
+// short window have passed.
 const (
 	historyStep = 4 * time.Second
 	perStep     = 400 // sends of a rail
 	pastRail    = "past"
 )
 
-// backfill writes the history as blocks of Prometheus, by promtool.
+// backfill writes the history as Prometheus blocks, with promtool.
 func (w *world) backfill(ctx context.Context, rules alerts.Settings) error {
 	file, err := os.Create(filepath.Join(w.dir, "history.om"))
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *world) backfill(ctx context.Context, rules alerts.Settings) error {
 	out := bufio.NewWriter(file)
 	end := time.Now().Add(-2 * time.Second)
 	begin := end.Add(-rules.Scaled(3 * 24 * time.Hour))
-	// The last of its failures leave the short window three quarters of a minute after the start.
+	// The last of its failures leave the short window 45 seconds after the start.
 	wentWell := end.Add(-rules.Scaled(6*time.Hour) + 45*time.Second)
 	rails := []string{pastRail}
 	for _, each := range railsOfRun() {
@@ -75,7 +75,7 @@ func (w *world) backfill(ctx context.Context, rules alerts.Settings) error {
 	return nil
 }
 
-// writeSeries writes a counter that gains what gain says in each step.
+// writeSeries writes a counter that grows in each step by what gain returns.
 func writeSeries(out *bufio.Writer, begin, end time.Time, series string, gain func(time.Time) int) {
 	total := 0
 	for at := begin; at.Before(end); at = at.Add(historyStep) {

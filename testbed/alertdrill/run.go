@@ -22,51 +22,50 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/promrun"
 )
 
-// Scale is by how much the run shortens the durations of the rules.
+// Scale is the factor by which the run shortens the durations of the rules.
 const Scale = 30
 
-// Options say what to run.
+// Options selects what to run.
 type Options struct {
 	Root     string // the repository
 	Binaries string // the folder of railhead and railsim
 	Programs promrun.Programs
-	// Short runs a few faults only. Only runs the named one.
+	// Short runs a few faults only. Only runs the fault of that name.
 	Short bool
 	Only  string
-	// Keep leaves the folder of logs in place even if all went well.
+	// Keep leaves the folder of logs in place even if nothing failed.
 	Keep bool
 	Out  io.Writer
 }
 
-// Bounds of one fault. The longest way to fire is that of a stuck claim: the
-// claim timeout and then its own wait.
+// Bounds of one fault. A stuck claim takes the longest to fire: the claim timeout and then its
+// alert's own wait.
 const (
 	fireWithin    = 60 * time.Second
 	resolveWithin = 90 * time.Second
 )
 
-// ErrNotAsItShould means that some alert did not fire, did not resolve, or fired for nothing.
+// ErrNotAsItShould means that some alert did not fire, did not resolve, or fired without a reason.
 var ErrNotAsItShould = errors.New("the alerts did not do what they should")
 
 //go:embed explained.yaml
 var explainedText []byte
 
-// explained are, by fault, the alerts that fire in addition to its own, and why.
+// explained returns, by fault, the alerts that fire in addition to its own, and why.
 func explained() (map[string]map[string]string, error) {
 	all := make(map[string]map[string]string)
 	err := yaml.UnmarshalWithOptions(explainedText, &all, yaml.Strict())
 	return all, err
 }
 
-// tally is what the last line says.
+// tally holds the counts that the last line prints.
 type tally struct {
 	rules, fired, resolved int
 	strays                 []string
 	faults                 []string // what else went wrong
 }
 
-// Run breaks one thing after the other. It prints a line for each, and last what
-// it all came to.
+// Run makes one fault after the other. It prints a line for each, and a summary at the end.
 func Run(ctx context.Context, o Options) (err error) {
 	begun := time.Now()
 	pairs, err := explained()
@@ -151,18 +150,18 @@ func (w *world) startPrometheus(ctx context.Context, programs promrun.Programs) 
 	if err != nil {
 		return err
 	}
-	// What asks for a window needs more than one sample of everybody.
+	// A rule that uses a window needs more than one sample of each component.
 	return await.Until(ctx, child.StartWithin, "every component to be scraped", func() (bool, error) {
 		n, err := w.prom.Count(ctx, `count_over_time(up[10s]) >= 3`)
 		return n >= len(w.targets), err
 	})
 }
 
-// quietFor is how long nothing may be pending or firing until it counts as quiet:
-// a few evaluations.
+// quietFor is how long nothing may be pending or firing until it counts as quiet: a few
+// evaluations.
 const quietFor = 2 * time.Second
 
-// settle waits until nothing is pending or firing.
+// settle waits until nothing has been pending or firing for quietFor.
 func settle(ctx context.Context, watch *watcher, within time.Duration) error {
 	var left []string
 	since := time.Now()
@@ -180,8 +179,8 @@ func settle(ctx context.Context, watch *watcher, within time.Duration) error {
 	return nil
 }
 
-// runFault breaks one thing, sees its alerts fire, looks as the runbook says,
-// heals, and sees everything resolve.
+// runFault makes one fault, waits for its alerts to fire, runs the runbook's commands, heals the
+// fault, and waits until every alert has resolved.
 func (o Options) runFault(
 	ctx context.Context, w *world, watch *watcher, f fault, pairs map[string]string, sum *tally,
 ) error {
@@ -236,7 +235,8 @@ func (o Options) awaitFiring(ctx context.Context, watch *watcher, f fault, fail 
 	return fired
 }
 
-// addStrays notes what fired without being explained, and says what else did.
+// addStrays adds the alerts that fired without an explanation, and returns a text that names the
+// explained ones.
 func (t *tally) addStrays(f fault, fired, pairs map[string]string) string {
 	var also []string
 	for _, key := range slices.Sorted(maps.Keys(fired)) {
@@ -255,8 +255,8 @@ func (t *tally) addStrays(f fault, fired, pairs map[string]string) string {
 	return "; with it, explained: " + strings.Join(also, ", ")
 }
 
-// runbooks runs the commands of a section of the fault's runbooks, as written:
-// each must end well and print something.
+// runbooks runs the commands of a section of the fault's runbooks, as written. Each must succeed
+// and print something.
 func (o Options) runbooks(
 	ctx context.Context, w *world, f fault, vars []string, section string, fail func(string, ...any),
 ) {
@@ -277,9 +277,8 @@ func (o Options) runbooks(
 	}
 }
 
-// looks runs a command that must end well and print something. A scrape that came
-// too late on a busy machine leaves a gap of a second: a look that finds nothing
-// is repeated.
+// looks runs a command that must succeed and print something. A late scrape on a busy machine
+// leaves a gap of a second, so a command that prints nothing is repeated.
 func (w *world) looks(ctx context.Context, vars []string, command string) error {
 	for range 4 {
 		said, err := w.shell(ctx, vars, command)

@@ -15,8 +15,8 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// enqueue enqueues n payments to a rail as an ingest team would, and returns the
-// outbox ids. Expires is their time; 0: never.
+// enqueue enqueues n payments to a rail as an ingest team would, and returns the outbox ids. The
+// payments expire after expires; 0 means never.
 func (w *world) enqueue(ctx context.Context, rail string, n int, expires time.Duration) ([]string, error) {
 	ids := make([]string, 0, n)
 	for range n {
@@ -35,9 +35,8 @@ func (w *world) enqueue(ctx context.Context, rail string, n int, expires time.Du
 	return ids, nil
 }
 
-// flow enqueues n payments a second to a rail in the background until stop is
-// called. It ends by itself with the context; its own errors end it too, and stop
-// returns them.
+// flow enqueues n payments a second to a rail in the background until stop is called. It also ends
+// with the context and at its own first error, which stop returns.
 func (w *world) flow(ctx context.Context, rail string, n int) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -66,7 +65,7 @@ func (w *world) flow(ctx context.Context, rail string, n int) (stop func() error
 	}
 }
 
-// startAPI starts an API, in place of one that runs, and says where its instructions are.
+// startAPI starts an API, in place of one that runs, and returns the URL of its instructions.
 func (w *world) startAPI(ctx context.Context) (url string, err error) {
 	if w.services["api"] != nil {
 		if err := w.stop("api"); err != nil {
@@ -81,7 +80,7 @@ func (w *world) startAPI(ctx context.Context) (url string, err error) {
 	return "http://" + strings.TrimSpace(string(addr)) + "/v1/instructions", err
 }
 
-// revokedToken has an API asked with a token that was revoked, until the fault is healed.
+// revokedToken sends requests with a revoked token to an API until the fault is healed.
 func (w *world) revokedToken(ctx context.Context) error {
 	url, err := w.startAPI(ctx)
 	if err != nil {
@@ -106,7 +105,8 @@ func (w *world) revokedToken(ctx context.Context) error {
 	return nil
 }
 
-// apiWithoutDatabase starts an API, takes its login away, and has it asked until the fault is healed.
+// apiWithoutDatabase starts an API, disables its login, and sends requests to it until the fault
+// is healed.
 func (w *world) apiWithoutDatabase(ctx context.Context) error {
 	url, err := w.startAPI(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (w *world) refusingEndpoint(ctx context.Context) ([]string, error) {
 	return []string{"ENDPOINT=shop"}, err
 }
 
-// asked has an API asked until the fault is healed.
+// asked sends requests to an API in the background until the fault is healed.
 func (w *world) asked(ctx context.Context, url, token string) {
 	asking, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -154,7 +154,7 @@ func (w *world) asked(ctx context.Context, url, token string) {
 	})
 }
 
-// ask asks ten times a second until the context ends, whatever the answer is.
+// ask sends ten requests a second until the context ends, whatever the answer is.
 func ask(ctx context.Context, url, token string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

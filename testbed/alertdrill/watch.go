@@ -12,8 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/promrun"
 )
 
-// episode is one alert with its labels, from the moment it was seen until it was
-// gone.
+// episode is one alert with its labels, from when it was first seen until it was gone.
 type episode struct {
 	labels   string
 	key      string // alert/severity
@@ -23,7 +22,7 @@ type episode struct {
 	resolved time.Time // zero: not yet
 }
 
-// watcher asks Prometheus for its alerts, again and again, and remembers.
+// watcher polls Prometheus for its alerts and records them.
 type watcher struct {
 	prom *promrun.Server
 
@@ -32,7 +31,7 @@ type watcher struct {
 	all  []*episode
 }
 
-// watchEvery is how often it asks.
+// watchEvery is the time between two polls.
 const watchEvery = 100 * time.Millisecond
 
 func newWatcher(prom *promrun.Server) *watcher {
@@ -108,7 +107,7 @@ func (w *watcher) firing(key string) bool {
 	return false
 }
 
-// quiet reports whether nothing is pending or firing, or what is.
+// quiet reports whether nothing is pending or firing, and returns the labels of what is.
 func (w *watcher) quiet() (bool, []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +118,7 @@ func (w *watcher) quiet() (bool, []string) {
 	return len(left) == 0, left
 }
 
-// firedSince are the keys of what began to fire since a moment.
+// firedSince returns the alerts that began to fire at or after a moment, by key.
 func (w *watcher) firedSince(moment time.Time) map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

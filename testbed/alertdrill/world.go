@@ -1,7 +1,7 @@
-// Package alertdrill breaks a running Railhead in one way for each alert, and sees by
-// Prometheus' own API that the right alert fires and then resolves: Debian's
-// Prometheus, PostgreSQL, the components and the simulated banks as processes,
-// each with its own database login.
+// Package alertdrill makes one fault for each alert in a running Railhead, and checks by
+// Prometheus' own API that the right alert fires and then resolves. Debian's Prometheus,
+// PostgreSQL, the components and the simulated banks run as processes, each with its own
+// database login.
 package alertdrill
 
 import (
@@ -30,10 +30,10 @@ import (
 
 const cell = migrations.DefaultCell
 
-// sizeLimit is what the run says that its disk holds.
+// sizeLimit is the capacity that the run states for its disk.
 const sizeLimit = 256 << 20
 
-// world is one installation under fault.
+// world is the installation in which the faults are made.
 type world struct {
 	root     string // the repository's
 	dir      string
@@ -50,9 +50,10 @@ type world struct {
 	enqueued int
 	aheadDir string // of the clock that runs ahead
 	healing  []func() error
-	// closing ends what a fault has left open, at the latest with the world.
+	// closing holds the functions that release what faults have left open. They are called when the
+	// world is closed.
 	closing []func()
-	// endpointTakes is whether the endpoint for events takes them.
+	// endpointTakes reports whether the endpoint accepts events.
 	endpointTakes atomic.Bool
 }
 
@@ -64,7 +65,7 @@ type rail struct {
 	BreakerFrom           int
 }
 
-// railsOfRun are the rails, each for the faults that are its own.
+// railsOfRun returns the rails, each for its own faults.
 func railsOfRun() []*rail {
 	const never = 10_000
 	return []*rail{
@@ -88,7 +89,7 @@ var profileText string
 // The sum of a profile's timeouts stays below the claim timeout, as in a real installation.
 var profileTemplate = template.Must(template.New("profile").Parse(profileText))
 
-// newWorld starts PostgreSQL, the banks and the components; startPrometheus the rest.
+// newWorld starts PostgreSQL, the banks and the components; startPrometheus starts the rest.
 func newWorld(ctx context.Context, root, binaries string, programs promrun.Programs) (_ *world, err error) {
 	w := &world{
 		root: root, binaries: binaries, programs: programs,
@@ -172,18 +173,20 @@ func (w *world) startRails(ctx context.Context) error {
 	return nil
 }
 
-// timeBudget is that of the cell.
+// timeBudget is the time budget of the cell.
 var timeBudget = outbox.TimeBudget{
 	ClaimTimeout: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second,
 	HeartbeatStale: 8 * time.Second,
 }
 
-// start starts a component and has it scraped under its kind; more are variables.
+// start starts a component that is scraped under its kind; more holds further variables of its
+// environment.
 func (w *world) start(ctx context.Context, kind string, more ...string) error {
 	return w.startAs(ctx, kind, kind, "", more...)
 }
 
-// startAs starts one under another name, whose metrics are those of another cell.
+// startAs starts a component under another name. Its metrics are labelled with the cell of, or with
+// none if of is empty.
 func (w *world) startAs(ctx context.Context, kind, name, of string, more ...string) error {
 	addrFile := filepath.Join(w.dir, name+".addr")
 	env := append([]string{
@@ -191,10 +194,10 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 		"RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state-"+name), "BANK_SECRET=" + bankSecret,
 		"RAILHEAD_RELAYER_URL=" + w.url("relayer"), "RAILHEAD_REAPER_URL=" + w.url("reaper"),
 		"RAILHEAD_CALLBACKS_URL=" + w.url("callback"),
-		// The gauges have a login of their own, so that a fault can take it away from them alone.
+		// The gauges have a login of their own, so that a fault can disable that login alone.
 		"RAILHEAD_METRICS_URL=" + w.url("auditor"), "RAILHEAD_METRICS_EVERY=200ms",
 		"RAILHEAD_DATABASE_SIZE_LIMIT=" + fmt.Sprint(sizeLimit), "RAILHEAD_CALLBACKS_ADDR=" + w.calls,
-		// Sooner than in an installation.
+		// These intervals are shorter than in an installation.
 		"RAILHEAD_POLL=250ms", "RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
 		"RAILHEAD_NOTIFIER_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
 	}, more...)
@@ -212,7 +215,7 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 	return w.retarget()
 }
 
-// during has something end when the fault is healed.
+// during registers stop to be called when the fault is healed.
 func (w *world) during(stop func() error) { w.healing = append(w.healing, stop) }
 
 func (w *world) heal() error {
@@ -224,7 +227,7 @@ func (w *world) heal() error {
 	return errors.Join(all...)
 }
 
-// retarget tells Prometheus where the components are.
+// retarget gives Prometheus the addresses of the components.
 func (w *world) retarget() error {
 	if w.prom == nil {
 		return nil
@@ -235,7 +238,7 @@ func (w *world) retarget() error {
 // stopWithin bounds how long a process may take to end.
 const stopWithin = 30 * time.Second
 
-// stop ends a component in order; kill does not let it say a word.
+// stop ends a component gracefully; kill ends it at once.
 func (w *world) stop(kind string) error { return w.services[kind].Stop(stopWithin) }
 
 func (w *world) kill(kind string) error {
@@ -245,7 +248,7 @@ func (w *world) kill(kind string) error {
 	return nil
 }
 
-// shell runs a command as on-call would, and returns what it prints to standard output.
+// shell runs a command as on-call would, and returns its standard output.
 func (w *world) shell(ctx context.Context, env []string, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -267,7 +270,7 @@ func (w *world) shell(ctx context.Context, env []string, command string) (string
 	return said.String(), nil
 }
 
-// close ends and removes everything.
+// close ends all processes and closes what the run has opened. The folder of logs stays.
 func (w *world) close() error {
 	var all []error
 	all = append(all, w.heal())

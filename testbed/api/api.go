@@ -1,7 +1,7 @@
-// Package api has callers over HTTP, whose answers are lost and who repeat their keys, while the
-// API, the database and the relayer are killed and connections are cut. Each caller has a token of
-// one participant, and an intruder tries the ids of all others. What is counted is what the callers
-// were told, the database, and the bank's own ledger.
+// Package api runs callers over HTTP that lose answers and repeat their keys, while the API, the
+// database and the relayer are killed and connections are cut. Each caller has a token of one
+// participant, and an intruder tries the ids of all others. The run counts what the callers were
+// told, the rows of the database, and the executions in the bank's own ledger.
 package api
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Options are what a run is made from.
+// Options configures a run.
 type Options struct {
 	Payments     int
 	Participants int
@@ -25,10 +25,10 @@ type Options struct {
 	Binaries     string        // folder of railhead and railsim
 }
 
-// ErrCount says that what was counted is not what was promised.
+// ErrCount means that the counts are not what was promised.
 var ErrCount = errors.New("the run does not add up")
 
-// Run is a whole run: an installation, callers and faults, then rest and the count.
+// Run makes a whole run: an installation, callers and faults, then a time of rest and the count.
 func Run(ctx context.Context, o Options) (_ Count, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Bound)
 	defer cancel()
@@ -58,13 +58,13 @@ func Run(ctx context.Context, o Options) (_ Count, err error) {
 	return judge(ctx, w, callers)
 }
 
-// Faults says what was broken.
+// Faults describes the faults that were made.
 func (made Count) Faults() string {
 	return fmt.Sprintf("kills: api=%d database=%d relayer=%d, cuts=%d, answers lost=%d", made.killedAPI,
 		made.killedDatabase, made.killedRelayer, made.cuts, made.lostAnswers)
 }
 
-// String is what a run is judged by.
+// String returns the counts that a run is judged by.
 func (made Count) String() string {
 	return fmt.Sprintf("accepted=%d lost=%d doubled=%d foreign_reads=%d commit_unknown=%d", made.accepted, made.lost,
 		made.doubled, made.foreignReads, made.commitUnknown)

@@ -21,7 +21,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// callers are those of all participants, and the intruder.
+// callers holds the callers of all participants, and the intruder.
 type callers struct {
 	world *world
 	each  []*caller
@@ -80,8 +80,8 @@ func newCallers(ctx context.Context, w *world) (*callers, error) {
 	return c, err
 }
 
-// losing sends each request to one of the APIs, and loses some of the answers: half of those
-// before the request is sent, half after it was answered.
+// losing sends each request to one of the APIs and loses some of the answers: half of those before
+// the request is sent, half after it was answered.
 type losing struct {
 	callers *callers
 	under   *http.Transport
@@ -113,7 +113,7 @@ func (l *losing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// run has every payment accepted, each call repeated until it is.
+// run enqueues every payment, and repeats each call until it is accepted.
 func (c *callers) run(ctx context.Context) error {
 	var all sync.WaitGroup
 	done, stop := context.WithCancel(ctx)
@@ -122,7 +122,7 @@ func (c *callers) run(ctx context.Context) error {
 	var callers sync.WaitGroup
 	errs := make(chan error, 2*len(c.each))
 	for n, one := range c.each {
-		// Two at once for each participant: they share its row.
+		// Two run at once for each participant: they share its row.
 		for half := range 2 {
 			callers.Go(func() { errs <- c.pay(ctx, one, n, half) })
 		}
@@ -141,7 +141,7 @@ func (c *callers) run(ctx context.Context) error {
 func (c *callers) pay(ctx context.Context, one *caller, n, half int) error {
 	draws := rand.New(rand.NewPCG(c.world.Seed, uint64(1000+2*n+half)))
 	for number := half; number < c.world.Payments/len(c.each); number += 2 {
-		// All participants use the same ids and keys: none learns of another.
+		// All participants use the same ids and keys, and none can find out about another's.
 		name, key := fmt.Sprintf("invoice-%d", number), fmt.Sprintf("key-%d", number)
 		in := payment.Instruction{
 			InstructionID: name, ParticipantID: one.participant, IdempotencyKey: key, RailType: "bank",
@@ -156,7 +156,7 @@ func (c *callers) pay(ctx context.Context, one *caller, n, half int) error {
 	return nil
 }
 
-// accepted repeats a call until it is answered, and compares the answer with those before.
+// accepted repeats a call until it is accepted, and compares the receipt with earlier ones.
 func (c *callers) accepted(ctx context.Context, one *caller, in payment.Instruction) error {
 	for {
 		receipt, err := one.client.Enqueue(ctx, in)
@@ -186,8 +186,8 @@ func (c *callers) accepted(ctx context.Context, one *caller, in payment.Instruct
 	}
 }
 
-// intrude tries what others were told by a token that is not for it. An answer of 2xx that
-// holds anything is a foreign read.
+// intrude requests what other callers were told, with a token that is not valid for it. An answer
+// with status 2xx counts as a foreign read.
 func (c *callers) intrude(ctx context.Context) {
 	draws := rand.New(rand.NewPCG(c.world.Seed, 7))
 	for ctx.Err() == nil {

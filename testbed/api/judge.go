@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Count is what came of a run.
+// Count is the result of a run.
 type Count struct {
 	accepted      int // instructions that callers were told to be stored
 	lost          int // of those, what is not there, or was not executed
@@ -26,7 +26,7 @@ type Count struct {
 
 func readerOf(text string) io.Reader { return strings.NewReader(text) }
 
-// judge waits until nothing is under way, stops all, and counts.
+// judge waits until nothing is under way, stops all processes, and counts.
 func judge(ctx context.Context, w *world, c *callers) (Count, error) {
 	made := w.made
 	made.commitUnknown, made.lostAnswers, made.foreignReads = int(c.unknown.Load()), int(c.lost.Load()),
@@ -45,7 +45,7 @@ func judge(ctx context.Context, w *world, c *callers) (Count, error) {
 	if err != nil {
 		return made, fmt.Errorf("%w (%d are open)", err, open)
 	}
-	// What a killed relayer has sent may still arrive: the bank ends after it has answered.
+	// A request that a killed relayer has sent may still arrive: the bank ends after it has answered.
 	for _, s := range append(w.all, w.bank) {
 		if err := s.stop(); err != nil {
 			return made, err

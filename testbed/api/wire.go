@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// wire is a connection to an API that can be cut: each that is open is closed at once.
+// wire forwards connections to an API and can cut them: all that are open are closed at once.
 type wire struct {
 	listener net.Listener
 	upstream string

@@ -21,7 +21,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// world is an installation that is broken on purpose.
+// world is the installation in which the faults are made.
 type world struct {
 	Options
 	log    *slog.Logger
@@ -34,7 +34,7 @@ type world struct {
 	made   Count
 }
 
-// service is a process that is started again at the same address when it was killed.
+// service is a process that is started again at the same address after it was killed.
 type service struct {
 	child.Command
 	*child.Process
@@ -98,7 +98,8 @@ func (w *world) startBank(ctx context.Context) error {
 
 func (w *world) ledger() string { return filepath.Join(w.Evidence, "bank-ledger.jsonl") }
 
-// program is one of the installation's, with its output in a log of its name.
+// program returns a service that runs one of the installation's programs and logs its output under
+// its name.
 func (w *world) program(name, binary string, env []string, args ...string) *service {
 	return &service{Command: child.In(w.Evidence, name, filepath.Join(w.Binaries, binary), env, args...)}
 }
@@ -152,7 +153,7 @@ func (s *service) start() (err error) {
 	return err
 }
 
-// stop ends the process in order, unless it was never started or has ended.
+// stop ends the process gracefully, unless it was never started or has ended.
 func (s *service) stop() error {
 	if s == nil || s.Process == nil {
 		return nil
@@ -160,7 +161,7 @@ func (s *service) stop() error {
 	return s.Stop(30 * time.Second)
 }
 
-// awaitReady waits until the process says that it can work.
+// awaitReady waits until the process reports that it is ready.
 func (s *service) awaitReady(ctx context.Context) error {
 	addr, err := s.AwaitFile(ctx, s.health)
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *service) awaitReady(ctx context.Context) error {
 	return s.AwaitReady(ctx, addr)
 }
 
-// faultsDuring breaks one thing after another until the work is done, and heals all.
+// faultsDuring makes one fault after another until the work is done.
 func (w *world) faultsDuring(ctx context.Context, work func(context.Context) error) error {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
@@ -217,7 +218,7 @@ func (w *world) fault(ctx context.Context) error {
 	}
 }
 
-// restart kills a service and starts it again. That it is ready is not waited for.
+// restart kills a service and starts it again, without waiting until it is ready.
 func (w *world) restart(s *service) error {
 	if err := s.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

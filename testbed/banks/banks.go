@@ -1,4 +1,4 @@
-// Package banks tells simulated banks that are processes of their own what to do wrong.
+// Package banks controls the faults of simulated banks that run as processes of their own.
 package banks
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Control is where a bank takes orders.
+// Control is the address at which a bank takes commands.
 type Control struct{ URL string }
 
-// Spoil puts fault rules in force; none heals the bank.
+// Spoil puts fault rules in force; without rules it heals the bank.
 func (c Control) Spoil(ctx context.Context, rules ...railsim.Fault) error {
 	if rules == nil {
 		rules = []railsim.Fault{}
@@ -32,7 +32,7 @@ func (c Control) Spoil(ctx context.Context, rules ...railsim.Fault) error {
 	return c.ask(request, nil)
 }
 
-// Spoiled is how many requests, and connections, the faults have hit so far.
+// Spoiled returns how many requests and connections the faults have hit so far.
 func (c Control) Spoiled(ctx context.Context) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/admin/faults", http.NoBody)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c Control) Spoiled(ctx context.Context) (int, error) {
 }
 
 func (c Control) ask(request *http.Request, into any) error {
-	// A connection fault hits this connection as any other: then ask again.
+	// A connection fault may hit this connection like any other, so the request is repeated.
 	client := &http.Client{Timeout: 500 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
 	var last error
 	for range 60 {

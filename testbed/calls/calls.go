@@ -1,4 +1,4 @@
-// Package calls brings the callbacks of rails to the product's receiver, signed as rails sign.
+// Package calls delivers callbacks of rails to the product's receiver, signed as rails sign them.
 package calls
 
 import (
@@ -21,13 +21,13 @@ import (
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
-// key signs every callback. It guards nothing.
+// key signs every callback. It protects nothing.
 var key = []byte("what the rails of the rig sign by")
 
-// Receiver is the product's, in front of a store.
+// Receiver is the product's receiver of callbacks, in front of a store.
 type Receiver struct{ mux *http.ServeMux }
 
-// Open opens a receiver for rails, whose callbacks say EXECUTED and REFUSED, each by the word that is given for it.
+// Open opens a receiver for rails whose callbacks report EXECUTED and REFUSED by the given words.
 func Open(rails []string, executed, refused string, store callback.Store, watch callback.Observer) (*Receiver, error) {
 	var ref secret.Ref
 	if err := ref.UnmarshalText([]byte("env:SECRET")); err != nil {
@@ -56,14 +56,14 @@ func Open(rails []string, executed, refused string, store callback.Store, watch 
 	return &Receiver{mux}, nil
 }
 
-// Report is what a rail says unasked, in an event.
+// Report is what a rail reports in an event, without having been asked.
 type Report struct {
 	Rail, Event       string
 	Key               string // of the payment, as the rail knows it
 	Status, Reference string
 }
 
-// Deliver delivers a report, and fails unless it is taken.
+// Deliver delivers a report, and returns an error unless it is accepted.
 func (r *Receiver) Deliver(ctx context.Context, said Report) error {
 	body := fmt.Sprintf(`{"key": %q, "status": %q, "reference": %q}`, said.Key, said.Status, said.Reference)
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/callbacks/"+said.Rail, strings.NewReader(body))

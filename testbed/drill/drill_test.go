@@ -1,4 +1,4 @@
-// Package drill runs the restore drill of docs/operations.md, word by word.
+// Package drill runs the restore drill of docs/operations.md as it is written.
 package drill
 
 import (
@@ -12,9 +12,9 @@ import (
 // stateSQL is the state of an instruction of the cell.
 const stateSQL = `SELECT state FROM railhead.supervisor_outbox_status WHERE instruction_id = $1`
 
-// TestDrill runs the steps of the page in two shells, on a real server that is
-// backed up and restored. The test is what the page has no words for: the callers,
-// who use a rail that de-duplicates as well, and the banks. Their ledgers judge.
+// TestDrill runs the steps of the page in two shells, on a real server that is backed up and
+// restored. The test does what the page does not describe: it acts as the callers, who also use a
+// rail that de-duplicates, and as the banks. It judges by the banks' ledgers.
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	blocks := drill(t)
@@ -57,8 +57,8 @@ func TestDrill(t *testing.T) {
 	step("7")
 	step("8")
 
-	// Callers repeat calls as they please on the rail that de-duplicates; on the
-	// other one all but the call that the page says must not be repeated.
+	// On the rail that de-duplicates callers repeat any call; on the other rail they repeat all but
+	// the call that the page says must not be repeated.
 	for _, id := range []string{"keyed-waits", "keyed-forgotten"} {
 		receipt := w.enqueue(keyed, name+"-sent", id)
 		if known := id == "keyed-waits"; receipt.Replayed != known {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// block is one console block of the drill: what is typed, in which step, and in
-// whose terminal, as its first line says.
+// block is one console block of the drill: the commands, the step, and the terminal that its first
+// line names.
 type block struct{ step, whose, text string }
 
 var (

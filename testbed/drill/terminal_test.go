@@ -14,10 +14,10 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
-// loop reads the names of files with blocks and runs each in this one shell, as
-// an operator types one after the other: what a block sets, the next one has. The
-// shell ends at the first command that fails. However it ends, and if this process
-// is killed too, a last command is run and what is in the background is stopped.
+// loop reads the names of files with blocks and runs each in this one shell, as an operator types
+// one after the other: a variable that one block sets is set in the next. The shell ends at the
+// first command that fails. However it ends, even if this process is killed, it runs a last command
+// and stops the jobs in the background.
 const loop = `
 trap '%s; jobs -p | xargs -r kill; wait' EXIT
 while read -r block; do
@@ -37,8 +37,8 @@ type terminal struct {
 	screen string // the file of what was printed
 }
 
-// openTerminal starts a shell in dir, with nothing in its environment but env. A
-// credential is given where it has to be another account than this process's.
+// openTerminal starts a shell in dir, with nothing in its environment but env. The argument as is
+// the account of the shell; nil stands for that of this process.
 func openTerminal(t *testing.T, name, dir string, env []string, as *syscall.Credential, last string) *terminal {
 	t.Helper()
 	term := &terminal{name: name, dir: dir, screen: filepath.Join(dir, name+".screen")}
@@ -80,7 +80,7 @@ func openTerminal(t *testing.T, name, dir string, env []string, as *syscall.Cred
 	return term
 }
 
-// blockWithin bounds one block: those that wait for something wait without end.
+// blockWithin bounds one block, because blocks that wait have no bound of their own.
 const blockWithin = 2 * time.Minute
 
 // run runs a block to its end.

@@ -35,7 +35,7 @@ const (
 	keyed = "keyed" // executes once
 )
 
-// quick are what both profiles have.
+// quick holds the lines that both profiles share.
 const quick = `acceptance: FINAL
 id_after_refusal: NEW
 timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 2s, body: 500ms}
@@ -47,11 +47,11 @@ var profiles = map[string]string{
 	keyed: quick + "resend_on_unknown: SAME_KEY\nkey_window: 24h\nanswer_covers_key: true",
 }
 
-// name begins the names of participants and payments of the drill.
+// name is the prefix of the names of participants and payments of the drill.
 const name = "drill-1"
 
-// world is an installation as the page presupposes it, and what the test itself
-// does in it: it is the callers and the banks.
+// world is an installation as the page presupposes it, and the part of the test in it: the callers
+// and the banks.
 type world struct {
 	t         *testing.T
 	dir       string
@@ -89,8 +89,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// major picks a version of PostgreSQL that has all programs of the page. What npm
-// and a bare server package bring has the server's alone.
+// major picks a version of PostgreSQL that has all programs that the page uses. A server from npm
+// or from a bare server package has only the server's programs.
 func major(t *testing.T) int {
 	t.Helper()
 	var lacking []string
@@ -134,7 +134,7 @@ func (w *world) build() string {
 	return dir
 }
 
-// openBanks starts the banks and writes the file of the rails that lead to them.
+// openBanks starts the banks and writes the rails file with their addresses.
 func (w *world) openBanks() {
 	w.t.Helper()
 	var all []railsfile.Rail
@@ -166,7 +166,7 @@ func (w *world) openBanks() {
 func (w *world) rails() string             { return filepath.Join(w.dir, "rails.yaml") }
 func (w *world) ledger(rail string) string { return filepath.Join(w.dir, rail+".jsonl") }
 
-// openTerminals opens the two of the page, with the variables that it names.
+// openTerminals opens the page's two terminals, with the variables that it names.
 func (w *world) openTerminals(bin string) {
 	w.t.Helper()
 	data, host := w.server.DataDir(), w.server.SocketDir()
@@ -200,14 +200,14 @@ func (w *world) openTerminals(bin string) {
 		"PGUSER=" + pgserver.Superuser, "BACKUP=" + backup,
 	}
 	w.terminals = map[string]*terminal{
-		// The server that the page has restored belongs to no process of ours.
+		// The server that the page has restored is not a child of this process.
 		"postgres": openTerminal(w.t, "postgres", w.readable(), postgres, as, "pg_ctl stop --silent --mode=immediate"),
 		"operator": openTerminal(w.t, "operator", w.dir, operator, nil, ":"),
 	}
 	w.terminals["operator"].run(w.t, block{step: "0", text: `railhead rail apply "$RAILHEAD_RAILS_FILE" --reason "first installation"`})
 }
 
-// postgres is the account that the server runs as, unless it is this process's.
+// postgres returns the account that the server runs as, or nil if it is this process's.
 func (w *world) postgres() *syscall.Credential {
 	w.t.Helper()
 	info, err := os.Stat(w.server.DataDir())
@@ -221,8 +221,7 @@ func (w *world) postgres() *syscall.Credential {
 	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
 }
 
-// readable is a folder that the server's account may enter and this process may
-// write to.
+// readable makes a folder that the server's account may enter and this process may write to.
 func (w *world) readable() string {
 	w.t.Helper()
 	dir := filepath.Join(w.server.SocketDir(), "terminal")
@@ -232,7 +231,7 @@ func (w *world) readable() string {
 	return dir
 }
 
-// enqueue is a caller's call, or its repetition.
+// enqueue calls as a caller does, for the first time or again.
 func (w *world) enqueue(rail, participant, id string) payment.Receipt {
 	w.t.Helper()
 	receipt, err := w.ingest.Enqueue(w.t.Context(), payment.Instruction{
@@ -245,7 +244,7 @@ func (w *world) enqueue(rail, participant, id string) payment.Receipt {
 	return receipt
 }
 
-// publish writes the statement of a bank: what it has executed, and nothing else.
+// publish writes the statement of a bank: exactly the payments that it has executed.
 func (w *world) publish(rail string) {
 	w.t.Helper()
 	var text strings.Builder
@@ -257,7 +256,7 @@ func (w *world) publish(rail string) {
 	}
 }
 
-// executed reads the bank's ledger file.
+// executed returns the executions in the bank's ledger file.
 func (w *world) executed(rail string) []railsim.Record {
 	w.t.Helper()
 	records, err := railsim.ReadLedger(w.ledger(rail))
@@ -288,14 +287,15 @@ func (w *world) query(sql string, args ...any) string {
 	return text
 }
 
-// state is what the cell says of an instruction; none: it does not know it.
+// state returns the state of an instruction in the cell, "none" if the cell has no such
+// instruction.
 func (w *world) state(id string) string {
 	w.t.Helper()
 	return w.query(`SELECT coalesce(max(state), 'none') FROM railhead.supervisor_outbox_status
 		WHERE instruction_id = $1`, id)
 }
 
-// await polls until a statement says what it has to.
+// await polls until a statement returns what is wanted.
 func (w *world) await(want, sql string, args ...any) {
 	w.t.Helper()
 	got := ""

@@ -1,5 +1,5 @@
-// Package jsonlines keeps records in a file of JSON lines that is only appended to,
-// so that a long series can be broken off and gone on with.
+// Package jsonlines keeps records in an append-only file of JSON lines, so that a long series can
+// be interrupted and continued.
 package jsonlines
 
 import (
@@ -14,12 +14,11 @@ import (
 // lineMax is the longest record that is read, in bytes.
 const lineMax = 4 << 20
 
-// File is such a file. It may not be used by two goroutines at once.
+// File is an open file of records. It may not be used by two goroutines at once.
 type File[T any] struct{ file *os.File }
 
-// Open makes or continues the file at path, with its folder, and gives the records
-// that it has, in their order. A line that is no record is left out: a process that
-// was killed while it wrote leaves one.
+// Open opens or creates the file at path, with its folder, and returns its records in order. It
+// skips a line that is not a record: a process that was killed while it wrote leaves one.
 func Open[T any](path string) (*File[T], []T, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, nil, err
@@ -43,8 +42,8 @@ func Open[T any](path string) (*File[T], []T, error) {
 	return &File[T]{file}, records, nil
 }
 
-// Append writes one record and flushes it to the disk, on a line of its own whatever
-// a process that was killed has left.
+// Append writes one record and flushes it to the disk. The record has a line of its own, whatever
+// a killed process has left.
 func (f *File[T]) Append(record T) error {
 	line, err := json.Marshal(record)
 	if err != nil {

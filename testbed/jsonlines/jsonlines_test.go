@@ -9,8 +9,8 @@ import (
 	"github.com/railhead-pay/railhead/testbed/jsonlines"
 )
 
-// TestGoesOnAfterAKill: what a killed process left of its last line costs that line
-// alone, and what is appended afterwards is read.
+// TestGoesOnAfterAKill checks that a killed process loses only its last, incomplete line, and that
+// later records are read.
 func TestGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "folder", "records.jsonl")

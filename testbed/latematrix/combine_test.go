@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// paths are the ways to the states from which late evidence is looked at: what has
-// happened to a payment until then. A rail that can't go a way to its end (nothing
-// is sent again after silence, nothing can be asked) has no such state.
+// paths are the ways to the states in which late evidence arrives: the steps of a payment until
+// then. A rail on which a path can't be completed (nothing is sent again after silence, nothing
+// can be asked) has no such state.
 var paths = [][]step{
 	{},
 	{claim},
@@ -146,7 +146,7 @@ func pathName(path []step) string {
 	return name.String()
 }
 
-// source is who brings evidence.
+// source is the origin of a piece of evidence.
 type source string
 
 const (
@@ -157,7 +157,7 @@ const (
 	bankItem  source = "callback"
 )
 
-// evidence is one piece of it. A callback has the id of its event.
+// evidence is one piece of evidence. A callback has the id of its event.
 type evidence struct {
 	source    source
 	word      word
@@ -182,8 +182,8 @@ const (
 	referenceB = "B"
 )
 
-// evidences lists every kind. What comes second may also bear the event id of what
-// came first, and be the same or something else.
+// evidences lists every kind. The second piece may also bear the event id of the first, and be
+// equal to it or different.
 func evidences(second bool) []evidence {
 	all := []evidence{{source: none}}
 	for _, w := range []word{accepted, refused, later, unknown, notSent, busy, executed, notFound} {
@@ -206,10 +206,10 @@ func evidences(second bool) []evidence {
 	return all
 }
 
-// answers are what becomes of the claim that is open behind the evidence.
+// answers are the ways in which the claim that is open behind the evidence is answered.
 var answers = []word{"", accepted, refused, later, unknown, seenBefore, notSent, busy, notFound, window, lostAnswer}
 
-// lostAnswer is the word for none: the claim's worker is lost too.
+// lostAnswer stands for no answer: the claim's worker is lost too.
 const lostAnswer word = "lost"
 
 // combination is one cell of the matrix.
@@ -228,15 +228,15 @@ func (c combination) String() string {
 	return fmt.Sprintf("%s: %s | %s | %s | %s", c.rail.name, pathName(c.path), c.first, c.second, answer)
 }
 
-// drawn reports whether the combination is in the part of the matrix that is one
-// of so many. Which part that is never changes.
+// drawn reports whether the combination is in the part of the matrix that is one of so many. The
+// part is always the same.
 func (c combination) drawn(of uint64) bool {
 	sum := fnv.New64a()
 	sum.Write([]byte(c.String()))
 	return sum.Sum64()%of == 0
 }
 
-// state is what the end of a path leaves to be combined with.
+// state is the state at the end of a path, as far as combinations depend on it.
 type state struct {
 	open     actionKind // the claim that is open; empty: none
 	vetoed   bool       // its worker may not send any more
@@ -251,7 +251,7 @@ const (
 	inquires actionKind = "INQUIRE"
 )
 
-// taking reports which words a claim takes as its answer.
+// takes reports whether a word can be the answer to a claim.
 func (a actionKind) takes(w word) bool {
 	switch w {
 	case accepted, refused, unknown, notSent, busy:
@@ -277,7 +277,7 @@ const (
 	endedFirst = "the evidence ended the claim before its worker was counted as lost"
 )
 
-// impossible says why a combination can't happen, or nothing.
+// impossible returns why a combination can't happen, or "".
 func (c combination) impossible(s state) string {
 	if c.first.source == none && c.second.source != none {
 		return noEvent
@@ -313,7 +313,7 @@ func (c combination) impossible(s state) string {
 	return ""
 }
 
-// speaker is the first lost worker who may say the word, -1 if there is none.
+// speaker returns the index of the first lost worker that may say the word, or -1.
 func speaker(left []actionKind, w word) int {
 	for n, action := range left {
 		if w == executed && action == inquires || w != executed && action.takes(w) && (action == sends || w != accepted) {

@@ -38,7 +38,7 @@ func (w *world) bring(ctx context.Context, lives []*life, when string, which fun
 	return w.record(ctx, all, when)
 }
 
-// forgotten is the outcome of a claim that the rows of before a restore had.
+// forgotten records the outcome of a claim that existed only in the rows from before a restore.
 func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string, action payment.Action) {
 	gone := payment.Claim{
 		ClaimID: payment.NewID(), OutboxID: p.id, RailType: p.rail.name, AttemptNo: 1, Action: action,

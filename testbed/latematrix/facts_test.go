@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// This file and judge_test.go are the oracle. They use nothing of the product: its
-// words are written out here.
+// This file and judge_test.go are the oracle. They use nothing of the product, and define its words
+// once more.
 
-// word is what a rail says of a send or of a payment, or what a worker knows itself.
+// word is what a rail says about a send or a payment, or what a worker knows itself.
 type word string
 
 const (
@@ -38,7 +38,7 @@ type bank struct {
 	indexed     bool // its "no such payment" is proof
 }
 
-// facts are what is true of one payment, whatever the product makes of it.
+// facts are the facts of one payment, whatever the product concludes from them.
 type facts struct {
 	bank       bank
 	now        int // counts what happened
@@ -61,7 +61,7 @@ type facts struct {
 	overdue    bool
 }
 
-// send is one that may have left.
+// send is a send that may have left.
 type send struct {
 	claim   int // 0: of a claim that the rows have forgotten
 	left    bool
@@ -83,7 +83,7 @@ const (
 	byOperator settledBy = "an operator's evidence"
 )
 
-// report is what the bank said unasked, without the id of its event.
+// report is what the bank reported unasked, without the id of its event.
 type report struct {
 	word      word
 	reference string
@@ -95,14 +95,14 @@ func newFacts(b bank) *facts {
 		executions: map[string]bool{}}
 }
 
-// sent is a claim on which a worker sends, or may have sent when it is lost.
+// sent notes a claim on which a worker sends, or may have sent when it is lost.
 func (f *facts) sent(claim int) {
 	f.now++
 	f.sends = append(f.sends, &send{claim: claim, left: true, doubt: true, made: f.now, learned: f.now})
 }
 
-// held is a claim on which its worker may not send: the rows can't tell that from one on
-// which it does, until it says so.
+// held notes a claim on which its worker may not send. The rows can't tell it from a claim on
+// which the worker sends until the worker has answered.
 func (f *facts) held(claim int) {
 	f.now++
 	f.vetoed[claim] = f.now
@@ -122,7 +122,7 @@ func (f *facts) find(claim int) *send {
 	return nil
 }
 
-// answered is what a worker says of its own claim, in time or late.
+// answered notes what a worker says about its own claim, in time or late.
 func (f *facts) answered(claim int, says word, reference string) {
 	f.now++
 	if asked, isInquiry := f.asks[claim]; isInquiry {
@@ -135,7 +135,7 @@ func (f *facts) answered(claim int, says word, reference string) {
 	}
 }
 
-// forgotten is what the worker of a claim says that a restore has forgotten.
+// forgotten notes what a worker says about a claim that a restore has forgotten.
 func (f *facts) forgotten(says word, reference string) {
 	f.now++
 	s := &send{left: true, doubt: true}
@@ -146,7 +146,8 @@ func (f *facts) forgotten(says word, reference string) {
 	f.answeredSend(s, says, reference)
 }
 
-// forgottenInquiry found that the bank has in progress what a forgotten send brought it.
+// forgottenInquiry notes that an inquiry found the payment in progress at the bank, by a send that
+// a restore has forgotten.
 func (f *facts) forgottenInquiry() {
 	f.now++
 	s := &send{left: true, doubt: true, learned: f.now}
@@ -165,7 +166,7 @@ func (f *facts) answeredSend(s *send, says word, reference string) {
 			f.paid(reference)
 			s.settle(byItself)
 		case s.by == byPayment || s.by == byOperator:
-			// The last word came first.
+			// The final word came first.
 		default:
 			s.doubt, s.by, f.taken = true, byNothing, true
 		}
@@ -182,7 +183,7 @@ func (f *facts) answeredSend(s *send, says word, reference string) {
 		s.refused = true
 		f.notNow = true
 	case unknown, seenBefore:
-		// Silence about a send that only the index has denied is silence again.
+		// Silence about a send that only the index has denied counts as silence again.
 		if s.by == byNothing || s.by == byIndex {
 			s.doubt, s.by = true, byNothing
 		}
@@ -193,7 +194,7 @@ func (f *facts) answeredSend(s *send, says word, reference string) {
 	}
 }
 
-// inquired is the answer to an inquiry, which speaks of what was sent before it.
+// inquired notes the answer to an inquiry, which speaks about what was sent before it.
 func (f *facts) inquired(claim, asked int, says word, reference string) {
 	f.seen = f.seen || says == pending || says == refused
 	switch says {
@@ -225,9 +226,9 @@ func (f *facts) inquired(claim, asked int, says word, reference string) {
 	}
 }
 
-// reported is what the bank says unasked. It does not say of which send. The same
-// said twice is one report, but a refusal that is said again, in another event, may be of
-// what was sent since.
+// reported notes what the bank reports unasked. A report does not say about which send it is. The
+// same report twice counts as one, but a refusal that is repeated in another event may be of a
+// later send.
 func (f *facts) reported(event string, says word, reference string) {
 	f.now++
 	one := report{says, reference}
@@ -243,7 +244,7 @@ func (f *facts) reported(event string, says word, reference string) {
 	case says == executed:
 		f.paid(reference)
 	case f.replayed, f.bank.covers && f.notNow:
-		// It may be of a send that was dealt with before.
+		// It may be about a send that was settled before.
 		if f.replayed || f.count() > 1 {
 			return
 		}
@@ -258,7 +259,7 @@ func (f *facts) refusedWhole() {
 	f.taken, f.covered = false, f.covered || f.bank.covers
 }
 
-// resolved is an operator's evidence, which is newer than all that the bank said.
+// resolved notes an operator's evidence, which is newer than everything that the bank said.
 func (f *facts) resolved(wasExecuted bool, reference string) {
 	f.now++
 	f.settleAll(byOperator)
@@ -274,7 +275,7 @@ func (f *facts) resolved(wasExecuted bool, reference string) {
 	}
 }
 
-// denied is the bank's word, of a time, that it refused what it calls so.
+// denied notes that the bank said, at a time, that it refused the payment of a reference.
 func (f *facts) denied(reference string, at int) {
 	f.refusals++
 	if reference != "" {
@@ -282,10 +283,10 @@ func (f *facts) denied(reference string, at int) {
 	}
 }
 
-// torn reports whether the bank has said both of what can't be both: it executed what it
-// had refused under the same reference, and was sent nothing since that it did not refuse,
-// too; or it executed a payment whose every send it had refused. A claim counts as a send
-// while nothing says that it was none.
+// torn reports whether the bank has contradicted itself: it executed what it had refused under the
+// same reference, and every send since was refused, too; or it executed a payment whose every send
+// it had refused. A claim counts as a send that was not refused until its worker's answer says
+// otherwise.
 func (f *facts) torn() bool {
 	for reference, at := range f.denials {
 		later := slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused && s.made > at }) ||
@@ -298,7 +299,7 @@ func (f *facts) torn() bool {
 		!slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused })
 }
 
-// paid is proof of an execution, unless an operator has found out about that one.
+// paid notes proof of an execution, unless an operator has ruled out that execution.
 func (f *facts) paid(reference string) {
 	f.taken = false
 	f.executions[reference] = true
@@ -307,7 +308,7 @@ func (f *facts) paid(reference string) {
 	}
 }
 
-// count is how many sends may have left.
+// count returns how many sends may have left.
 func (f *facts) count() int {
 	n := 0
 	for _, s := range f.sends {
@@ -334,7 +335,8 @@ func (f *facts) settleAll(by settledBy) {
 
 func (s *send) settle(by settledBy) { s.doubt, s.by = false, by }
 
-// place is which send a claim made, counted from 1; 1 if it made none.
+// place returns the position of a claim's send among all sends, counted from 1; 1 if the claim
+// made none.
 func (f *facts) place(claim int) int {
 	for n, s := range f.sends {
 		if s.claim == claim && claim > 0 {

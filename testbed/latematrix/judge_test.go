@@ -13,18 +13,18 @@ type view struct {
 	payload      bool // some row holds it
 	dispatched   int  // DISPATCHED rows
 	cancelled    bool
-	rows         string // for people
+	rows         string // for messages
 }
 
 func (v view) inFlight() bool {
 	return !v.waiting && (v.state == "DISPATCHING" || v.state == "INQUIRING")
 }
 
-// judge names the rules that what the product says breaks.
+// judge returns the names of the rules that the product's view breaks.
 func (f *facts) judge(v view) []string {
 	var all []string
 	if v.inFlight() {
-		// What came meanwhile is told with the claim's answer.
+		// Evidence that came meanwhile is judged together with the claim's answer.
 		return f.judgeRows(v)
 	}
 	conflict := v.letter == "CONFLICT"
@@ -72,7 +72,7 @@ func (f *facts) judgeRows(v view) []string {
 	return all
 }
 
-// mayNotSend says why an automatic send would be wrong, or nothing.
+// mayNotSend returns why an automatic send would be wrong, or "".
 func (f *facts) mayNotSend() string {
 	switch {
 	case f.isPaid():

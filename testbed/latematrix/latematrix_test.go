@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// tally is what became of combinations.
+// tally counts the results of combinations.
 type tally struct {
 	combinations int
 	possible     int
@@ -49,15 +49,16 @@ func (a *tally) add(one *tally) {
 	a.found = append(a.found, one.found...)
 }
 
-// The part that every test run plays: each path on so many rails that can go it, and
-// one of so many combinations there.
+// The part of the matrix in every test run: each path on a number of rails that can take it, and
+// one of a number of combinations there.
 const (
 	railsOfPart = 3
 	shortPart   = 4 // one of so many paths is played in short
 	partOfRail  = 30
 )
 
-// enough is how many findings of that part show what is wrong: one under -failfast.
+// enough returns the number of findings from which on that part is not continued: one under
+// -failfast.
 func enough() int {
 	if flag.Lookup("test.failfast").Value.String() == "true" {
 		return 1
@@ -172,7 +173,7 @@ func (p *life) state() state {
 	return s
 }
 
-// playAll takes payments of one path through what their combinations say.
+// playAll takes payments of one path through the steps of their combinations.
 func (w *world) playAll(ctx context.Context, lives []*life, path []step, done *tally) error {
 	if err := w.walk(ctx, lives, path); err != nil {
 		return err
@@ -231,8 +232,8 @@ func (w *world) answerAll(ctx context.Context, lives []*life, done *tally) error
 	return w.look(ctx, when, lives)
 }
 
-// rest lets the machine go on by itself: what waits is claimed once more, and the
-// reaper takes what is open.
+// rest lets the installation work by itself: it claims once more what is pending, and the reaper
+// repairs the open claims.
 func (w *world) rest(ctx context.Context, lives []*life) error {
 	if len(lives) == 0 {
 		return nil
@@ -261,7 +262,7 @@ func (w *world) rest(ctx context.Context, lives []*life) error {
 	return w.look(ctx, when, lives)
 }
 
-// prove runs the product's own proofs over all that was played.
+// prove runs the product's own proofs over everything that was played.
 func (w *world) prove(all *tally) {
 	w.t.Helper()
 	if _, err := w.executor.CloseClaims(w.t.Context(), nil); err != nil {
@@ -283,8 +284,8 @@ func (w *world) prove(all *tally) {
 	}
 }
 
-// report prints the counts, and fails for what was found: each rule with a few of
-// the combinations that break it.
+// report prints the counts, and fails the test if there are findings: each rule with a few of the
+// combinations that break it.
 func (w *world) report(all *tally) {
 	w.t.Helper()
 	var text strings.Builder

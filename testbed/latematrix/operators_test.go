@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// act is an operator's. What may not be done makes no state.
+// act does an operator's step. A step that is refused leads to no state.
 func (w *world) act(ctx context.Context, p *life, s step) (err error) {
 	switch s.kind {
 	case doCancel:
@@ -45,7 +45,7 @@ func (w *world) replay(ctx context.Context, p *life) error {
 	if p.view.cancelled {
 		p.find("at a replay", "a cancelled payment waits to be sent again")
 	}
-	// What was quarantined only becomes due again.
+	// An instruction that was quarantined only becomes due again.
 	p.facts.replayed, p.facts.overdue, p.aside = p.facts.replayed || !p.aside, false, false
 	return nil
 }
@@ -65,8 +65,8 @@ func (w *world) resolve(ctx context.Context, p *life, wasExecuted bool) error {
 	return err
 }
 
-// resolveSilently resolves as not executed without the rail's word, which a rail that can be
-// asked owes: while the participant is paused, which no other lane sees.
+// resolveSilently resolves a dead letter as not executed without the rail's word, which a rail
+// that can be asked owes. It does so while the participant is paused, which no other lane can see.
 func (w *world) resolveSilently(ctx context.Context, p *life) error {
 	err := pgx.BeginFunc(ctx, w.looker, func(tx pgx.Tx) error {
 		for _, act := range []string{
@@ -86,8 +86,8 @@ func (w *world) resolveSilently(ctx context.Context, p *life) error {
 	return err
 }
 
-// endAll has operators end what waits for them: it may be resolved as not executed
-// first, and replayed or closed then.
+// endAll ends, as operators do, the dead letters that are open: each may be resolved as not
+// executed first, and is replayed or closed then.
 func (w *world) endAll(ctx context.Context, lives []*life) error {
 	const when = "at its end"
 	for range 3 {
@@ -117,7 +117,7 @@ func (w *world) endAll(ctx context.Context, lives []*life) error {
 	return nil
 }
 
-// end is an operator's one act about an open dead letter.
+// end does an operator's one act about an open dead letter.
 func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 	switch letter := p.view.letter; {
 	case letter == "FAILED" || letter == "EXPIRED":
@@ -137,12 +137,12 @@ func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 		err = w.resolve(ctx, p, wasExecuted)
 		if errors.Is(err, outbox.ErrNotAllowed) && !wasExecuted &&
 			strings.Contains(err.Error(), "the rail reported that it executed the payment") {
-			// Evidence that it was not does not stand against the rail's word of these minutes.
+			// Evidence of no execution can't overrule the rail's word of the last minutes.
 			wasExecuted = true
 			err = w.resolve(ctx, p, wasExecuted)
 		}
 		if errors.Is(err, outbox.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "revoked it") {
-			// The books are put right elsewhere, and the conflict stays.
+			// The books are corrected elsewhere, and the conflict stays.
 			_, err = w.operator.TriageDeadLetter(ctx, p.id, operator.Escalate, "a proof")
 			p.escalated = true
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// rail is one shape: what the product is told of it, and what the oracle knows.
+// rail is one shape of rail: what the product is told about it, and what the oracle knows.
 type rail struct {
 	name string
 	json string
 	bank bank
-	// profile is what json says, as a worker reads it.
+	// profile is what json describes, as a worker reads it.
 	profile rails.Profile
 }
 
@@ -26,9 +26,9 @@ const (
 	taking  = `"acceptance": "PROVISIONAL"`
 )
 
-// shapes are every pair of de-duplication and of what an answer speaks for, asked
-// and not asked; and rails that take for now. One that keeps its answer for the key
-// takes no key again after a refusal.
+// shapes returns every pair of de-duplication and of what an answer speaks for, with and without
+// inquiries, and rails that accept provisionally. A rail that keeps its answer for the key accepts
+// no key again after a refusal.
 func shapes() []rail {
 	return []rail{
 		{name: "same-asked", json: `{` + sameKey + `, ` + same + `, ` + asked + `}`, bank: bank{dedupes: true, again: true, indexed: true}},
@@ -60,7 +60,7 @@ func applyShapes(t *testing.T, cell *celltest.Cell) []rail {
 			t.Fatal(err)
 		}
 	}
-	// Claims that a restore forgot were made before this cell was, and under these profiles.
+	// Claims that a restore forgot were made before this cell was created, and under these profiles.
 	cell.Exec(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER USER;
 		UPDATE railhead.payment_rail_profiles SET applied_at = applied_at - interval '30 days';
 		ALTER TABLE railhead.payment_rail_profiles ENABLE ALWAYS TRIGGER payment_rail_profiles_append_only`)

@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// walk takes payments that are alike along their path. It returns errNoState if the
-// rail can't go it.
+// walk takes payments that are alike along their path. It returns errNoState if the rail can't
+// take the path.
 func (w *world) walk(ctx context.Context, lives []*life, path []step) error {
 	for _, s := range path {
 		if err := w.step(ctx, lives, s); err != nil {
@@ -61,8 +61,8 @@ const (
 	render = "r1"
 )
 
-// claim has a worker claim payments. Where it may, it sends: that is judged here,
-// because nothing calls a send back.
+// claim claims payments as a worker does, which sends where it may. Whether the send is right is
+// judged here, because nothing calls a send back.
 func (w *world) claim(ctx context.Context, lives []*life, when string) error {
 	byID := index(lives)
 	for part := range slices.Chunk(lives, batchMax) {
@@ -83,7 +83,7 @@ func (w *world) claim(ctx context.Context, lives []*life, when string) error {
 			switch {
 			case c.Action == payment.ActionInquire:
 				p.facts.asked(c.AttemptNo)
-				// The age from which a rail's index is believed is over by then.
+				// The age from which a rail's index is believed has passed by then.
 				c.LastSentAt = c.LastSentAt.Add(-time.Hour)
 			case !p.rail.profile.MaySend(c, 0):
 				p.vetoed = true
@@ -104,7 +104,7 @@ func (w *world) claim(ctx context.Context, lives []*life, when string) error {
 	return nil
 }
 
-// say records what workers say of the claims that they hold.
+// say records what workers answer to the claims that they hold.
 func (w *world) say(ctx context.Context, lives []*life, when string, what func(*life) word) error {
 	all := make([]spoken, 0, len(lives))
 	for _, p := range lives {
@@ -141,8 +141,8 @@ var inquiryResults = map[word]payment.Result{
 	pending: payment.ResultInProgress,
 }
 
-// spoken is what a worker makes of an answer to its claim, on which it may be
-// barred from sending. False: it can't be one.
+// spoken makes a worker's outcome of an answer to its claim; vetoed reports whether the worker is
+// barred from sending. It returns false if this can't be the answer.
 func (p *life) spoken(c payment.Claim, says word, vetoed bool) (spoken, bool) {
 	results, reference := sendResults, ""
 	if c.Action == payment.ActionInquire {
@@ -172,8 +172,8 @@ func (p *life) spoken(c payment.Claim, says word, vetoed bool) (spoken, bool) {
 	return spoken{p, says, o}, true
 }
 
-// reference is the bank's name for what a send made: one a key where it
-// de-duplicates, else one a send.
+// reference returns the bank's name for what a send made: one for each key where the bank
+// de-duplicates, else one for each send.
 func (p *life) reference(c payment.Claim) string {
 	if n := p.facts.place(c.AttemptNo); n > 1 && !p.rail.bank.dedupes {
 		return p.named(fmt.Sprintf("%s%d", referenceA, n))
@@ -181,7 +181,7 @@ func (p *life) reference(c payment.Claim) string {
 	return p.named(referenceA)
 }
 
-// named makes a reference the payment's own: a bank gives none to two payments.
+// named makes a reference unique to the payment: a bank gives the same one to no two payments.
 func (p *life) named(reference string) string {
 	if reference == "" {
 		return ""
@@ -189,7 +189,7 @@ func (p *life) named(reference string) string {
 	return reference + "-" + p.id.String()
 }
 
-// record goes the way of a worker's turn: what lost its number goes by the slow path.
+// record records as a worker's turn does: an outcome that lost its number goes by the slow path.
 func (w *world) record(ctx context.Context, all []spoken, when string) error {
 	for part := range slices.Chunk(all, batchMax) {
 		turn := outbox.Turn{Outcomes: make([]payment.Outcome, len(part))}
@@ -216,7 +216,7 @@ func (w *world) record(ctx context.Context, all []spoken, when string) error {
 	return w.closeClaims(ctx, outcomes)
 }
 
-// closeClaims removes the claims in flight whose every member is answered.
+// closeClaims removes the claims in flight whose members are all answered.
 func (w *world) closeClaims(ctx context.Context, answered []payment.Outcome) error {
 	ids := make(map[payment.ID]bool)
 	for _, o := range answered {
@@ -229,8 +229,7 @@ func (w *world) closeClaims(ctx context.Context, answered []payment.Outcome) err
 	return err
 }
 
-// lose has the reaper take the claims of workers that were lost. It returns how
-// many were open still.
+// lose has the reaper repair the claims of lost workers. It returns how many were still open.
 func (w *world) lose(ctx context.Context, lives []*life) (int, error) {
 	if !slices.ContainsFunc(lives, func(p *life) bool { return p.held != nil }) {
 		return 0, nil
@@ -274,7 +273,7 @@ func (w *world) lose(ctx context.Context, lives []*life) (int, error) {
 	return len(turn.Outcomes), w.closeClaims(ctx, turn.Outcomes)
 }
 
-// expire lets expires_at pass, and has the reaper end what it may.
+// expire makes payments expire, and has the reaper end those that it may.
 func (w *world) expire(ctx context.Context, lives []*life, ends bool) error {
 	tag, err := w.looker.Exec(ctx, `UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second'
 		WHERE outbox_id = ANY ($1::uuid[]) AND expires_at IS NOT NULL`, ids(lives))

@@ -21,8 +21,8 @@ import (
 	"github.com/railhead-pay/railhead/testbed/calls"
 )
 
-// world is the cell that every combination shares, as its services and operators
-// reach it.
+// world is the cell that all combinations share, with the connections of its services and
+// operators.
 type world struct {
 	t         *testing.T
 	cell      *celltest.Cell
@@ -31,12 +31,12 @@ type world struct {
 	slow      *twin.Recorder // by the executor
 	reports   reporter
 	operator  *operator.Operator
-	looker    *pgxpool.Pool // a superuser, who looks, and makes time pass
+	looker    *pgxpool.Pool // reads as the superuser, and makes time pass
 	callbacks *calls.Receiver
 	rails     []rail
 }
 
-// reporter is the callbacks' ledger, whose reports are held to the rule as well.
+// reporter is the ledger of callbacks, whose reports are held to the same rule.
 type reporter struct {
 	*callbacks.Callbacks
 	slow *twin.Recorder
@@ -88,7 +88,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// callBack is the bank's callback about a payment.
+// callBack delivers the bank's callback about a payment.
 func (w *world) callBack(p *life, e evidence) error {
 	err := w.callbacks.Deliver(w.t.Context(), calls.Report{
 		Rail: p.rail.name, Event: e.event + "-" + p.id.String(), Key: p.railKey, Status: string(e.word),
@@ -101,7 +101,7 @@ func (w *world) callBack(p *life, e evidence) error {
 	return nil
 }
 
-// life is one payment on its way through a combination.
+// life is one payment during a combination.
 type life struct {
 	combination
 	id      payment.ID
@@ -115,7 +115,7 @@ type life struct {
 	view    view
 	found   []finding
 	dead    bool // an error ended it
-	// escalated is set where a contradiction is left to people.
+	// escalated is set where a contradiction is left to operators.
 	escalated bool
 }
 
@@ -129,18 +129,18 @@ func (p *life) find(when, rule string) {
 	p.found = append(p.found, finding{p.combination, rule, when, p.view.rows})
 }
 
-// fault is an error that is no documented refusal.
+// fault notes an error that is no documented refusal.
 func (p *life) fault(when string, err error) {
 	p.find(when, "error: "+err.Error())
 	p.dead = true
 }
 
-// errNoState ends a path that the rail can't go.
+// errNoState ends a path that the rail can't take.
 var errNoState = errors.New(noState)
 
 const batchMax = 500
 
-// enqueue makes the payments of combinations.
+// enqueue enqueues the payments of combinations.
 func (w *world) enqueue(ctx context.Context, name string, all []combination) ([]*life, error) {
 	lives := make([]*life, len(all))
 	for from := 0; from < len(all); from += batchMax {
@@ -221,7 +221,7 @@ const viewSQL = `
 	  FROM railhead.v_outbox_attempts t WHERE t.outbox_id = k.outbox_id) a
 	WHERE k.outbox_id = ANY ($1::uuid[])`
 
-// look reads what the product says of payments, and has the oracle judge it.
+// look reads the product's view of payments, and judges it by the oracle.
 func (w *world) look(ctx context.Context, when string, lives []*life) error {
 	byID := index(lives)
 	rows, err := w.looker.Query(ctx, viewSQL, ids(lives))

@@ -47,8 +47,9 @@ func TestLedgerAgainstModel(t *testing.T) {
 	})
 }
 
-// TestConflictOfWhatWasCancelled: a send of a cancelled payment becomes known, which
-// histories seldom come to, and an operator finds out that it was not executed.
+// TestConflictOfWhatWasCancelled checks a history that random ones seldom reach: a late outcome
+// shows that a cancelled payment may have been sent, and an operator finds out that it was not
+// executed.
 func TestConflictOfWhatWasCancelled(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -101,7 +102,7 @@ func install(t *testing.T) *installation {
 	return i
 }
 
-// seen is an instruction as the database has it.
+// seen is an instruction as the database shows it.
 type seen struct {
 	ID           string
 	States       []string
@@ -194,7 +195,7 @@ func (w *world) compare(t *rapid.T, one *instruction, s seen) {
 	case dispatched > 1:
 		bad("the number of DISPATCHED rows", dispatched, 1)
 	}
-	// What neither may ever say, whatever the other does.
+	// These are wrong even if the model and the database agree.
 	switch conflict := one.letter == payment.DeadConflict; {
 	case one.rail.executed > 1:
 		bad("the number of executions", one.rail.executed, "at most 1")
@@ -209,8 +210,8 @@ func (w *world) compare(t *rapid.T, one *instruction, s seen) {
 	}
 }
 
-// unaware reports whether a restore has taken what the cell knew of an execution: its
-// rows are of before it, or its caller has repeated the call and nothing was sent since.
+// unaware reports whether a restore has removed what the cell knew about an execution: its rows
+// are from before it, or its caller has repeated the call and nothing was sent since.
 func (i *instruction) unaware() bool {
 	sent := false
 	for _, left := range i.sends {

@@ -54,7 +54,7 @@ type model struct {
 	*past
 }
 
-// past is what an installation has gone through.
+// past is the history of an installation.
 type past struct {
 	suspended bool      // lanes are suspended
 	restored  bool      // the database went back, so that sends may be forgotten
@@ -71,15 +71,15 @@ type late struct {
 	unknown   bool      // as of its row some send has no answer
 }
 
-// named is a word of the rail, that it refused or executed, now or for good, by the answer
-// to a claim or by itself, and under which reference.
+// named is a word of the rail: that it refused or executed, now or for good, by the answer to a
+// claim or unasked, and under which reference.
 type named struct {
 	no, claim int
 	result    payment.Result
 	executed  bool
 	reference string
 	at        time.Time // of the claim that it answers, also of one that is forgotten
-	byAnother bool      // an execution that what was told of another, while it was out, has ended it by
+	byAnother bool      // the claim was ended as executed by evidence about another send, which came meanwhile
 }
 
 func enqueued(policy payment.Policy, past *past) *model {
@@ -103,7 +103,7 @@ func (m *model) claimed(at time.Time) int {
 	return m.open
 }
 
-// append adds a row that is not late, and says what the instruction is from now on.
+// append adds a row that is not late, and updates the state of the instruction.
 func (m *model) append(state payment.State, unknown bool, answers int, result payment.Result, reference string) {
 	m.rows++
 	m.state, m.unknown, m.open = state, unknown && state != payment.Dispatched, 0
@@ -143,15 +143,15 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	}
 }
 
-// resolved adds the row of an operator's evidence, which is no word of the rail.
+// resolved adds the row of an operator's evidence, which is not a word of the rail.
 func (m *model) resolved(state payment.State, result payment.Result, reference string) {
 	words, refusedAt := m.words, m.refusedAt
 	m.append(state, false, 0, result, reference)
 	m.words, m.refusedAt, m.evident = words, refusedAt, true
 }
 
-// number is that of a claim that has a row. A restore that forgets a claim gives
-// its number away again.
+// number returns the number of a claim if the claim has a row, else 0. After a restore that
+// forgets a claim its number is given again.
 func (m *model) number(c payment.Claim) int {
 	if at, ok := m.claimedAt[c.AttemptNo]; ok && at.Equal(c.ClaimedAt) {
 		return c.AttemptNo
@@ -159,10 +159,10 @@ func (m *model) number(c payment.Claim) int {
 	return 0
 }
 
-// fast reports whether the answer to a claim goes in at the claim's number + 1. That an
-// inquiry found executed what some answer refused is weighed first, and so is that it found
-// refused what was reported to be refused; and after a restore, what would end the payment
-// or send it as if for the first time.
+// fast reports whether the answer to a claim is recorded at the claim's number + 1 without being
+// weighed. These are weighed: the answer to an inquiry that found executed what some answer had
+// refused, or refused what was reported to be refused; and after a restore, an answer that would
+// end the payment as FAILED or send it as if for the first time.
 func (m *model) fast(o payment.Outcome) bool {
 	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched &&
 		slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
@@ -175,7 +175,7 @@ func (m *model) fast(o payment.Outcome) bool {
 	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
-// answered is an outcome by whichever way it goes in. Its name is that of its row.
+// answered records an outcome by the fast or the slow path. Its name is the name of its row.
 func (m *model) answered(o payment.Outcome, name string) payment.Verdict {
 	if m.stored[name] {
 		return payment.VerdictMine
@@ -273,14 +273,15 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	return payment.VerdictIn
 }
 
-// refusedForNow notes what the row that was appended last says.
+// refusedForNow notes a refusal for now in the row that was appended last.
 func (m *model) refusedForNow(result payment.Result) {
 	if refusalForNow(result) && !m.notNow {
 		m.notNow, m.notNowNo = true, m.rows
 	}
 }
 
-// answeredAbout closes the letter of what was out for an inquiry and is DISPATCHED now.
+// answeredAbout closes the dead letter of an instruction that was put out for an inquiry and is
+// DISPATCHED now.
 func (m *model) answeredAbout() {
 	if m.letter == payment.DeadOutcomeUnknown {
 		m.letter = ""
@@ -300,7 +301,8 @@ func (m *model) addLate(l late) {
 		reference: l.reference, at: at})
 }
 
-// confirmed reports whether the rail has said since the end that it executed the payment.
+// confirmed reports whether the rail has said since the last row that is not late that it executed
+// the payment.
 func (m *model) confirmed() bool {
 	return slices.ContainsFunc(m.lates, func(l late) bool { return l.no > m.last && l.result == payment.ResultExecuted })
 }
@@ -315,9 +317,9 @@ func (m *model) hears(n named) {
 	}
 }
 
-// refusedAndExecuted reports whether the rail has said both of what can't be both, once of
-// the two after a row: under one reference, though no send was made after what it refused
-// that it did not refuse, too; or under any, of a payment whose every send it refused.
+// refusedAndExecuted reports whether the rail has contradicted itself, with at least one of the
+// two words after a row: under one reference, though no send was made after what it refused that
+// it did not refuse, too; or under any reference, about a payment whose every send it refused.
 func (m *model) refusedAndExecuted(after int) bool {
 	last, lastForgotten, standing := m.standing()
 	return slices.ContainsFunc(m.words, func(no named) bool {
@@ -351,9 +353,10 @@ func (m *model) repeats(reference string) bool {
 	})
 }
 
-// executedTwice reports whether two sends are called executed by their own answers, once of
-// the two after a row and not by one name, on a rail that executes a key as often as it is
-// sent. own says that what ended it is the send's own word.
+// executedTwice reports whether the answers to two sends each say that the send was executed, at
+// least one of them in a row after the given one and not both under the same reference, on a rail
+// that executes a key as often as it is sent. If own is set, a row that ended a claim by evidence
+// about another send counts as an answer to the claim's own send.
 func (m *model) executedTwice(after int, own bool) bool {
 	told := slices.DeleteFunc(slices.Clone(m.words),
 		func(n named) bool { return !n.executed || !m.ofSend(n) || n.byAnother && !own })
@@ -365,7 +368,7 @@ func (m *model) executedTwice(after int, own bool) bool {
 	})
 }
 
-// ofSend reports whether a word is that of a claim to send, or of one that is forgotten.
+// ofSend reports whether a word answers a claim to send, or a claim that is forgotten.
 func (m *model) ofSend(n named) bool { return m.claimSent[n.claim] || n.claim == 0 && !n.at.IsZero() }
 
 // left reports whether a claim to send may have left: no answer says that it did not, or
@@ -382,8 +385,8 @@ func (m *model) refusedOut(claim int) bool {
 	})
 }
 
-// standing is the last claim to send that no answer of its own has refused, the same of
-// those that a restore forgot, by their times, and the last row that tells of either.
+// standing returns the last claim to send that no answer of its own has refused, the time of the
+// last such claim that a restore forgot, and the last row that shows either.
 func (m *model) standing() (last int, lastForgotten time.Time, standing int) {
 	ownRefusal := func(claim int) bool {
 		return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && !n.executed })
@@ -407,23 +410,23 @@ func (m *model) standing() (last int, lastForgotten time.Time, standing int) {
 	return last, lastForgotten, standing
 }
 
-// noneStands reports whether every send after a row that is known was refused, or never left.
+// noneStands reports whether every known send after a row was refused, or never left.
 func (m *model) noneStands(after int) bool {
 	_, _, standing := m.standing()
 	return standing <= after
 }
 
-// whole reports whether a refusal speaks for the payment, and not for one of its sends. What a rail
-// reports by itself may be about a send before a replay, or one that was refused for now, which a
-// restore may have forgotten. Sends that a restore has forgotten can't be counted, and the rail's
-// rule is looked up by the first row.
+// whole reports whether a refusal speaks for the payment, and not for one of its sends. An unasked
+// report of the rail may be about a send before a replay, or about one that was refused for now,
+// which a restore may have forgotten. Sends that a restore has forgotten can't be counted, and the
+// rail's rule is looked up by the first row.
 func (m *model) whole(r payment.Result, claim int, reported bool) bool {
 	return r == payment.ResultRefused && !m.suspended && !m.beforeReplay(claim) &&
 		(m.covers && m.rows > 0 && !(reported && (m.notNow || m.restored)) || !m.restored && m.sent() <= 1)
 }
 
-// beforeReplay reports whether a refusal is, or may be, of a send before a replay: 0 is
-// a claim that the archive does not know, or none.
+// beforeReplay reports whether a refusal is, or may be, about a send before a replay. Claim 0
+// stands for one that the archive does not have, or for none.
 func (m *model) beforeReplay(claim int) bool { return claim < m.replayedAt }
 
 // sent counts the sends that may have reached the rail.
@@ -523,17 +526,17 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	return payment.VerdictLate
 }
 
-// doubtful reports whether some send may have been executed by what is told: its own, one
-// that the rail has taken or in progress, or one that a claim, forgotten since, knew of.
+// doubtful reports whether an outcome shows that some send may have been executed: its own, one
+// that the rail has taken or in progress, or one that a claim, forgotten since, knew about.
 func doubtful(o payment.Outcome, d payment.Decision, claim int, reported bool) bool {
 	return d.State == payment.Accepted || d.State == payment.Unknown && d.CountsSend ||
 		o.Result == payment.ResultInProgress ||
 		claim == 0 && !reported && d.OutcomeUnknown && d.State != payment.Dispatched
 }
 
-// weighed reports whether what ended the instruction has weighed the send of a claim
-// that is known: a word for the whole payment has, and a final refusal, unless an
-// index alone had denied the send before.
+// weighed reports whether the word that ended the instruction also decides about the send of a
+// known claim: a word for the whole payment does, and so does a final refusal, unless an index
+// alone had denied the send before.
 func (m *model) weighed(claim int) bool {
 	return m.endedBy == payment.ResultRefused || m.endedBy == payment.ResultRefusedFinal && claim >= m.denied
 }
@@ -544,7 +547,7 @@ func (m *model) known(executes bool, like late) bool {
 	if like.claim > 0 {
 		at = m.claimedAt[like.claim]
 	}
-	// Of two sends each may be executed, where the rail keeps no keys.
+	// Each of two sends may be executed, where the rail keeps no keys.
 	same := func(no int) bool {
 		return !m.noKeys || !m.ofSend(named{claim: like.claim, at: like.forgotten}) ||
 			slices.ContainsFunc(m.words, func(n named) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// fates of a send.
+// The fates of a send.
 const (
 	notSent      = "not sent"
 	busy         = "the rail is busy"
@@ -22,8 +22,8 @@ const (
 	delayedOnWay = "delayed on the way"
 )
 
-// call carries one claim out: the send or the inquiry, with what the network
-// makes of it.
+// call carries one claim out: it makes the send or the inquiry, with a fate that the network gives
+// it.
 func (w *world) call(t *rapid.T) {
 	hand := w.pickWorker(t, func(h *worker) bool {
 		return slices.ContainsFunc(h.jobs, func(j *job) bool { return j.outcome == nil })
@@ -50,15 +50,15 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 	if !w.profile.MaySend(w.weigh(t, j.claim), 0) {
 		return payment.ResultWindowClosed
 	}
-	// No claim is reaped before a send of it may start no more: the worker's last
-	// look stops it. What was paused after that look is delayed on the way. A restore
-	// stops nothing that was claimed before it, and nothing is accepted before that is
-	// sent, or too old to be.
+	// A claim is reaped only once no send of it may start any more: the worker's last check stops a
+	// later one. A send that is paused after that check counts as delayed on the way. A restore stops
+	// no send of an earlier claim, and an operator accepts the timeline only after such a send has
+	// left, or is too old to leave.
 	if forgotten := w.forgot(j); forgotten && !w.suspended || !forgotten && j.instruction.open != j.claim.AttemptNo {
 		return payment.ResultNotSent
 	}
-	// What no row says can hold nothing back: the answer was lost, or its worker is slow. Nor
-	// can a row that came after the claim: its worker has the claim in hand.
+	// Only a row can prevent a send: without one, the answer was lost, or its worker is slow. A row
+	// that came after the claim can't either, because the worker holds the claim already.
 	if j.instruction.notNow && j.instruction.notNowNo < j.claim.AttemptNo && j.instruction.rail.notNow &&
 		!j.instruction.again {
 		t.Fatalf("sent again, to a rail that has refused the key and takes it no more: %+v", j.instruction.model)
@@ -101,7 +101,7 @@ func (w *world) inquire(t *rapid.T, j *job) payment.Result {
 	return result
 }
 
-// arrive is a send that took its time. A sender that was paused may be the one.
+// arrive delivers a send that was delayed. Its sender may have been paused.
 func (w *world) arrive(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.rail.flying > 0 })
 	one.rail.flying--
@@ -115,7 +115,7 @@ func (w *world) settle(t *rapid.T) {
 	one.rail.settle(word(rapid.SampledFrom([]string{"yes", "no"}).Draw(t, "the rail says")))
 }
 
-// reap takes every open claim for one of a dead worker, whichever worker still holds it.
+// reap treats every open claim as a dead worker's, whichever worker still holds it.
 func (w *world) reap(t *rapid.T) {
 	stale, err := w.executor.StaleClaims(w.ctx(), outbox.StaleQuery{Limit: 1000})
 	must(t, err)
@@ -198,8 +198,8 @@ func (w *world) askAbout(t *rapid.T) {
 	same(t, "row of the inquiry that is asked for", no, one.rows)
 }
 
-// resolve brings a person's evidence, which is the truth. Against a rail that can be
-// asked it says that it is silent, while nothing of the participant is claimed.
+// resolve records an operator's evidence, which is the truth. On a rail that can be asked it
+// states that the rail is silent, while nothing of the participant is claimed.
 func (w *world) resolve(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.letter != "" && !w.onItsWay(i) })
 	executed := one.rail.executed > 0
@@ -243,7 +243,7 @@ func (w *world) resolve(t *rapid.T) {
 	}
 }
 
-// expire lets time pass over what may expire.
+// expire lets time pass for instructions that may expire.
 func (w *world) expire(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.waiting && i.expires })
 	w.cell.Exec("UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = "+
@@ -255,12 +255,12 @@ func (w *world) expire(t *rapid.T) {
 		if w.suspended {
 			break
 		}
-		// With an unknown outcome it is claimed all the same, until that is known.
+		// An instruction whose outcome is unknown is claimed all the same, until the outcome is known.
 		switch {
 		case !each.waiting || !each.expired || each.waitsUnknown:
 		case each.spoken == payment.ResultNotFound || each.mayRepeat:
-			// Only a re-send could take the place of one that is on its way still. And what was
-			// forgotten may have been executed.
+			// Only a re-send could replace one that is still on its way. And a send that was forgotten may
+			// have been executed.
 			each.append(payment.Parked, true, 0, "", "")
 			each.waiting, each.letter = false, payment.DeadOutcomeUnknown
 		default:

@@ -2,8 +2,8 @@ package model
 
 import "github.com/railhead-pay/railhead/payment"
 
-// rail is what the rail knows of one instruction: the truth. It is honest, and
-// no network is.
+// rail is what the rail knows about one instruction: the truth. The rail is honest; the network is
+// not reliable.
 type rail struct {
 	key         string
 	dedupes     bool
@@ -13,7 +13,7 @@ type rail struct {
 
 	executed int
 	refused  bool // for good, and remembered under the key
-	notNow   bool // refused one for now: an inquiry may be told of that, too
+	notNow   bool // refused one for now, which the answer to an inquiry may report, too
 	taken    bool // provisionally; its final word is to come
 	flying   int  // sends that are on their way still
 	reports  []report
@@ -30,7 +30,7 @@ const (
 	wordTaken word = "taken" // of a rail that does either
 )
 
-// arrive is a send that reaches the rail, and the rail's answer to it.
+// arrive takes a send that reaches the rail, and returns the rail's answer.
 func (r *rail) arrive(decides word) payment.Result {
 	known := r.dedupes && (r.executed > 0 || r.refused || r.taken)
 	switch {
@@ -60,7 +60,7 @@ func (r *rail) arrive(decides word) payment.Result {
 	return payment.ResultAccepted
 }
 
-// settle is the final word about a provisional payment.
+// settle makes the final decision about a provisional payment.
 func (r *rail) settle(decides word) {
 	if r.taken = false; decides == wordNo {
 		r.refused = true
@@ -69,7 +69,7 @@ func (r *rail) settle(decides word) {
 	r.executed++
 }
 
-// asked is the answer to an inquiry.
+// asked returns the answer to an inquiry.
 func (r *rail) asked() payment.Result {
 	switch {
 	case r.executed > 0:
@@ -83,7 +83,8 @@ func (r *rail) asked() payment.Result {
 	}
 }
 
-// reference is the rail's own name of what it executed or took.
+// reference returns the rail's own name for what it executed, took or, where it names refusals,
+// refused.
 func (r *rail) reference(result payment.Result) string {
 	switch result {
 	case payment.ResultAccepted, payment.ResultExecuted:
@@ -100,7 +101,7 @@ func refusalForNow(r payment.Result) bool {
 	return r == payment.ResultRefusedTransient || r == payment.ResultRefusedBusiness
 }
 
-// noSend reports whether the call that was answered so never came before the rail.
+// noSend reports whether an answer means that the call never reached the rail's decision.
 func noSend(r payment.Result) bool {
 	return r == payment.ResultNotSent || r == payment.ResultRefusedLater || r == payment.ResultRefusedRail ||
 		r == payment.ResultWindowClosed

@@ -7,7 +7,7 @@ import (
 	"github.com/railhead-pay/railhead/testbed/calls"
 )
 
-// report is what a rail says unasked, in an event.
+// report is what a rail reports in an event, without having been asked.
 type report struct {
 	event     string
 	result    payment.Result
@@ -17,19 +17,19 @@ type report struct {
 // Received and Recorded make the world the receiver's observer.
 func (w *world) Received(_, what string) { w.heard = what }
 
-// Recorded is of no interest.
+// Recorded does nothing.
 func (w *world) Recorded(payment.Outcome, payment.Verdict) {}
 
-// railKey is what the rail knows an instruction by.
+// railKey returns the key by which the rail knows an instruction.
 func (w *world) railKey(t *rapid.T, id payment.ID) (key string) {
 	must(t, w.looker.QueryRow(w.ctx(), "SELECT 'rh' || replace(rail_key::text, '-', '') FROM "+
 		"railhead.payment_outbox_keys WHERE outbox_id = $1", id.String()).Scan(&key))
 	return key
 }
 
-// callBack is the rail's final word, unasked: of one send, where there are more. A
-// rail repeats what it has said, in the same event or in another, and some number
-// their events so that two reports bear one id.
+// callBack delivers the rail's final word, unasked, about one send where there are several. A rail
+// repeats what it has said, in the same event or in another, and some rails number their events so
+// that two reports bear one id.
 func (w *world) callBack(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool {
 		return i.rail.executed > 0 || i.rail.refused || i.rail.notNow || len(i.rail.reports) > 0
@@ -63,7 +63,7 @@ func (w *world) callBack(t *rapid.T) {
 	}
 }
 
-// deliver sends a callback, and returns what was made of it.
+// deliver delivers a callback, and returns what the receiver made of it.
 func (w *world) deliver(t *rapid.T, one *instruction, said report) string {
 	must(t, w.callbacks.Deliver(w.ctx(), calls.Report{
 		Rail: w.name, Event: said.event, Key: one.rail.key, Status: string(said.result), Reference: said.reference,

@@ -13,8 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// backup is an earlier state of the database: the rows of a history, and what the
-// model said of its instructions.
+// backup is an earlier state of the database: the rows of a history, and the model of its
+// instructions.
 type backup struct {
 	rows  string // a JSON object
 	taken time.Time
@@ -61,7 +61,7 @@ var restoreSQL = []string{
 	  WHERE starts_with(r.participant_id, $1 || '-')`,
 }
 
-// backUp keeps the state of now for a restore to come.
+// backUp keeps the present state for a later restore.
 func (w *world) backUp(t *rapid.T) {
 	if w.suspended {
 		t.Skip("a backup of suspended lanes is restored as such")
@@ -82,8 +82,8 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// restore lets the database go back. Rails and workers do not: what a worker holds
-// is of claims that may be gone. The first service that looks suspends the lanes.
+// restore puts the database back. Rails and workers stay as they are: a worker may hold claims
+// that no longer exist. The first service that notices suspends the lanes.
 func (w *world) restore(t *rapid.T) {
 	if w.backup == nil {
 		t.Skip("there is no backup")
@@ -106,7 +106,7 @@ func (w *world) restore(t *rapid.T) {
 			one.model = w.backup.model[n].clone()
 		}
 	}
-	// A call that was repeated stands for the one that was forgotten.
+	// A call that was repeated replaces the one that was forgotten.
 	w.gone = slices.DeleteFunc(w.gone, func(one *instruction) bool {
 		return slices.ContainsFunc(w.backup.all, func(kept *instruction) bool { return kept.rail == one.rail })
 	})
@@ -116,14 +116,15 @@ func (w *world) restore(t *rapid.T) {
 	var now time.Time
 	must(t, w.looker.QueryRow(w.ctx(), `SELECT clock_timestamp()`).Scan(&now))
 	must(t, w.executor.Suspend(w.ctx(), w.workerID(0), outbox.CauseRowsMissing, "a restore", now))
-	// The server was not started again, so that no heartbeat says what the data knows.
+	// The server was not restarted, so no heartbeat shows up to when the data reaches.
 	_, err := w.looker.Exec(w.ctx(), `UPDATE railhead.payment_outbox_suspensions SET known_until = $1
 		WHERE accepted_at IS NULL AND (known_until = '-infinity' OR known_until > $1)`, w.backup.taken)
 	must(t, err)
 	must(t, w.looker.QueryRow(w.ctx(), `SELECT max(opened_at) FROM railhead.payment_outbox_suspensions`).Scan(&w.noticed))
 }
 
-// unguarded changes what is append-only. Only the server's files do that in earnest.
+// unguarded changes append-only tables. Outside of tests only a change of the server's files does
+// that.
 func (w *world) unguarded(do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(w.ctx(), w.looker, func(tx pgx.Tx) error {
 		var guard string
@@ -146,7 +147,7 @@ func (w *world) unguarded(do func(pgx.Tx) error) error {
 // goesOn reports whether lanes are claimed although they are suspended.
 func (w *world) goesOn() bool { return w.profile.ResendOnUnknown == payment.ResendSameKey }
 
-// weigh adds what workers know of suspensions to a claim.
+// weigh adds to a claim what workers know about suspensions.
 func (w *world) weigh(t *rapid.T, c payment.Claim) payment.Claim {
 	if !w.restored {
 		return c
@@ -173,8 +174,7 @@ func (w *world) forgot(j *job) bool {
 	return one == nil || one.number(j.claim) == 0
 }
 
-// onItsWay reports whether the rail may execute an instruction yet without another
-// claim of it.
+// onItsWay reports whether the rail may still execute an instruction without another claim of it.
 func (w *world) onItsWay(one *instruction) bool {
 	if one.rail.flying > 0 || one.rail.taken {
 		return true
@@ -189,8 +189,8 @@ func (w *world) onItsWay(one *instruction) bool {
 	return false
 }
 
-// accept is an operator's: nothing is on its way any more, what waits and was
-// executed is ended with the rail's statement, and then sending may go on.
+// accept accepts the timeline as an operator does: nothing is on its way any more, the pending
+// instructions that were executed are ended with the rail's statement, and then sending may go on.
 func (w *world) accept(t *rapid.T) {
 	if !w.suspended || slices.ContainsFunc(slices.Concat(w.all, w.gone), w.onItsWay) {
 		t.Skip("there is nothing to accept yet")
@@ -215,8 +215,8 @@ func (w *world) accept(t *rapid.T) {
 	w.suspended = false
 }
 
-// enqueueAnew is a call that a restore has forgotten, and that its caller repeats:
-// where the rail de-duplicates, or has not executed it.
+// enqueueAnew repeats a caller's call that a restore has forgotten, if the rail de-duplicates or
+// has not executed it.
 func (w *world) enqueueAnew(t *rapid.T) {
 	n := slices.IndexFunc(w.gone, func(one *instruction) bool {
 		return one.rail.dedupes || one.rail.executed == 0 && !w.onItsWay(one)
@@ -238,23 +238,23 @@ func (w *world) enqueueAnew(t *rapid.T) {
 	w.all = append(w.all, one)
 }
 
-// replayable is the design's rule for a replay. What an index says of a payment is
-// too young for it in these histories.
+// replayable is the design's rule for a replay. In these histories a rail's index is never old
+// enough to count.
 func (m *model) replayable() bool {
 	if m.letter != payment.DeadFailed && m.letter != payment.DeadExpired || m.state != payment.Failed || m.dispatched {
 		return false
 	}
 	if m.endedBy != payment.ResultRefused || m.evident {
 		for _, l := range m.lates {
-			// What an operator finds out after that closes the letter, and does not bring the replay back.
+			// An operator's evidence after that closes the letter, and does not permit the replay again.
 			if l.no > m.last && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted ||
 				l.unknown && !m.unknown) {
 				return false
 			}
 		}
 	}
-	// A replay keeps the key, which a refusal may have used up although a worker tells late
-	// that nothing of its claim has left.
+	// A replay keeps the key, which a refusal may have used up although a worker reports late that
+	// nothing of its claim has left.
 	for claim, counts := range m.sends {
 		if counts && m.claimSent[claim] && !m.again {
 			return false

@@ -73,8 +73,8 @@ func (w *world) enqueue(t *rapid.T) {
 	w.all = append(w.all, one)
 }
 
-// enqueueAgain repeats a key: the same content gives the first receipt with the
-// state of now, other content is refused.
+// enqueueAgain repeats a key: the same content gives the first receipt with the present state, and
+// other content is refused.
 func (w *world) enqueueAgain(t *rapid.T) {
 	one := w.pick(t, func(*instruction) bool { return true })
 	receipt, err := w.ingest.Enqueue(w.ctx(), one.order)
@@ -100,7 +100,7 @@ func (w *world) enqueueAgain(t *rapid.T) {
 	}
 }
 
-// claim takes some of what waits.
+// claim claims some of the pending instructions.
 func (w *world) claim(t *rapid.T) {
 	n := rapid.IntRange(0, 1).Draw(t, "worker")
 	w.take(t, n, w.request(t, n))
@@ -133,7 +133,7 @@ func (w *world) take(t *rapid.T, n int, request outbox.ClaimRequest) []*job {
 	return w.hold(t, n, result.Claims)
 }
 
-// hold puts claims into a worker's hands, and into the model.
+// hold gives claims to a worker, and opens them in the model.
 func (w *world) hold(t *rapid.T, n int, claims []payment.Claim) []*job {
 	var jobs []*job
 	for _, claim := range claims {
@@ -151,8 +151,8 @@ func (w *world) hold(t *rapid.T, n int, claims []payment.Claim) []*job {
 	return jobs
 }
 
-// claimUnsure is a claim whose commit the worker can't be sure of: it looks the
-// claim up and gives back what it finds, as never sent.
+// claimUnsure makes a claim whose commit the worker can't be sure of: it looks the claim up and
+// returns what it finds, as never sent.
 func (w *world) claimUnsure(t *rapid.T) {
 	n := rapid.IntRange(0, 1).Draw(t, "worker")
 	request := w.request(t, n)
@@ -168,7 +168,7 @@ func (w *world) claimUnsure(t *rapid.T) {
 	}
 }
 
-// record puts in what a worker knows, in one turn.
+// record records the outcomes that a worker holds, in one turn.
 func (w *world) record(t *rapid.T) {
 	hand := w.pickWorker(t, func(h *worker) bool {
 		return slices.ContainsFunc(h.jobs, func(j *job) bool { return j.outcome != nil })
@@ -186,7 +186,8 @@ func (w *world) record(t *rapid.T) {
 	hand.late = append(hand.late, w.recordTurn(t, outcomes)...)
 }
 
-// recordTurn records, compares who lost the fence, and tells the model of the rest.
+// recordTurn records outcomes, compares which of them lost the fence, and applies the rest to the
+// model.
 func (w *world) recordTurn(t *rapid.T, outcomes []payment.Outcome) []payment.Outcome {
 	result, err := w.executor.Turn(w.ctx(), outbox.Turn{Outcomes: outcomes})
 	must(t, err)
@@ -205,8 +206,8 @@ func (w *world) recordTurn(t *rapid.T, outcomes []payment.Outcome) []payment.Out
 	return result.Late
 }
 
-// recordAgain repeats a record whose commit was unsure: the ledger knows its row,
-// unless a restore has forgotten it.
+// recordAgain repeats a record whose commit was unsure: the ledger finds its row, unless a restore
+// has forgotten it.
 func (w *world) recordAgain(t *rapid.T) {
 	if len(w.again) == 0 {
 		t.Skip("nothing was recorded")
@@ -227,7 +228,7 @@ func (w *world) recordLate(t *rapid.T) {
 	hand.late = nil
 }
 
-// slow records what came late, and compares what the ledger says with the model.
+// slow records a late outcome, and compares the ledger's verdict with the model's.
 func (w *world) slow(t *rapid.T, o payment.Outcome) payment.Verdict {
 	one := w.byID(o.Claim.OutboxID)
 	got, err := w.byTwo(t, w.executor).RecordLate(w.ctx(), o)
@@ -244,12 +245,13 @@ func (w *world) slow(t *rapid.T, o payment.Outcome) payment.Verdict {
 	return got
 }
 
-// byTwo records by a ledger, and holds what it does to the rule of the vocabulary.
+// byTwo returns a recorder on a ledger that compares what the ledger does with the rule of the
+// vocabulary.
 func (w *world) byTwo(t *rapid.T, ledger twin.Ledger) *twin.Recorder {
 	return &twin.Recorder{Ledger: ledger, Looker: w.looker, Differs: func(difference string) { t.Fatal(difference) }}
 }
 
-// crash takes away what a worker has in hand; another process takes its place.
+// crash discards what a worker holds; another process takes its place.
 func (w *world) crash(t *rapid.T) {
 	hand := w.pickWorker(t, func(h *worker) bool { return len(h.jobs)+len(h.late) > 0 })
 	*hand = worker{fresh: hand.fresh + 1}

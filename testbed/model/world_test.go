@@ -17,7 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/testbed/calls"
 )
 
-// profiles are the kinds of rail that differ in what is safe.
+// profiles are the kinds of rail, which differ in what is safe.
 var profiles = map[string]string{
 	"same key":           `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME"}`,
 	"same key, covering": `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true}`,
@@ -39,12 +39,12 @@ type installation struct {
 	executor *executor.Executor
 	reports  *callbacks.Callbacks
 	operator *operator.Operator
-	looker   *pgx.Conn // a superuser, who looks
+	looker   *pgx.Conn // reads as the superuser
 	rails    atomic.Int64
 }
 
-// world is one history: instructions on a rail of its own, so that histories
-// leave each other alone.
+// world is one history: instructions on a rail of its own, so that histories do not affect each
+// other.
 type world struct {
 	*installation
 	name    string // of the rail, and the beginning of every id
@@ -61,26 +61,26 @@ type world struct {
 	heard     string
 }
 
-// instruction is one, as the model, the rail and the database have it.
+// instruction is one instruction, as the model, the rail and the database have it.
 type instruction struct {
 	*model
 	id    payment.ID
 	order payment.Instruction
 	rail  *rail
-	// rewound is how many rows it had after the last restore that changed it; 0: none has.
+	// rewound is how many rows it had after the last restore that changed it; 0 if none has.
 	rewound int
 	// repeated is set where a restore has forgotten the first call.
 	repeated bool
 }
 
-// worker is one process: what it has in hand is gone when it crashes.
+// worker is one process. What it holds is lost when it crashes.
 type worker struct {
 	jobs  []*job
 	late  []payment.Outcome // lost the fence, to go by the slow path
 	fresh int
 }
 
-// job is a claim in a worker's hands, and its outcome once there is one.
+// job is a claim that a worker holds, and its outcome once there is one.
 type job struct {
 	instruction *instruction
 	claim       payment.Claim
@@ -141,7 +141,7 @@ func (w *world) byID(id payment.ID) *instruction {
 	return nil
 }
 
-// outcome is what a worker appends for a claim, due again at once.
+// outcome makes a worker's outcome of a claim, due again at once.
 func (w *world) outcome(
 	claim payment.Claim, d payment.Decision, result payment.Result, reference, worker string,
 ) payment.Outcome {
@@ -156,7 +156,7 @@ func (w *world) outcome(
 	return o
 }
 
-// clearUp keeps what a history leaves from standing in the way of the next.
+// clearUp removes what a history leaves and could affect the next one.
 func (w *world) clearUp() {
 	w.cell.Exec("DELETE FROM railhead.payment_outbox_claims")
 	w.cell.Exec("DELETE FROM railhead.payment_outbox_pending")

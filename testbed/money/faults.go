@@ -10,9 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// faultsOf are rules of every kind that the bank of a shape can honestly have, so
-// that a share of what it does goes wrong. At each stage a fault is as likely as
-// any other.
+// faultsOf returns rules of every kind that the bank of a shape can have while it stays honest, so
+// that a share of its work fails. At each stage all faults are equally likely.
 func faultsOf(shape simrail.Shape, share float64) []railsim.Fault {
 	rules := spread(share, payments())
 	if shape.Provisional() {
@@ -22,7 +21,7 @@ func faultsOf(shape simrail.Shape, share float64) []railsim.Fault {
 	if shape.Asked() {
 		rules = append(rules, spread(share, inquiries(shape))...)
 	}
-	// Connections are kept, so that even a few are many requests.
+	// Connections are kept, so that even a few of them carry many requests.
 	for _, rule := range []railsim.Fault{{Kind: railsim.HangAccept, DelayMS: 1500},
 		{Kind: railsim.HangUnread, DelayMS: 1500}} {
 		rule.Probability = share / 20
@@ -31,8 +30,8 @@ func faultsOf(shape simrail.Shape, share float64) []railsim.Fault {
 	return rules
 }
 
-// onReplay is how the bank of the nth shape answers a key that it has seen: by the
-// seed, so that five seeds in a row show every shape every answer.
+// onReplay returns how the bank of the nth shape answers a key that it has seen. It depends on the
+// seed, so that five seeds in a row give every shape every answer.
 func (o Options) onReplay(n int) railsim.Replay {
 	all := railsim.Replays()
 	return all[(uint64(n)+o.Seed)%uint64(len(all))]
@@ -89,8 +88,9 @@ func callbackFaults() []railsim.Fault {
 	}
 }
 
-// inquiries leave out the lies that a profile of this shape rules out: a rail
-// whose "no such payment" counts from some age on does not say so of what it has.
+// inquiries returns the faults of an inquiry, without the false answers that a profile of this
+// shape rules out: a rail whose "no such payment" counts from some age on does not say so about a
+// payment that it has.
 func inquiries(shape simrail.Shape) []railsim.Fault {
 	all := []railsim.Fault{
 		{Kind: railsim.InquiryDelay, DelayMS: 300}, {Kind: railsim.InquiryHang, DelayMS: 3000}, {Kind: railsim.InquiryDrop},
@@ -106,7 +106,7 @@ func inquiries(shape simrail.Shape) []railsim.Fault {
 	return all
 }
 
-// FaultKinds are the kinds that a run injects, over all shapes.
+// FaultKinds returns the kinds that a run injects, over all shapes.
 func FaultKinds() []railsim.FaultKind {
 	seen := make(map[railsim.FaultKind]bool)
 	for _, shape := range simrail.Shapes() {

@@ -13,12 +13,12 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Report is what a run is judged by.
+// Report holds the results that a run is judged by.
 type Report struct {
 	Seed            uint64  `json:"seed"`
 	Payments        int     `json:"payments"` // both halves
 	Terminal        int     `json:"terminal"`
-	Parked          int     `json:"parked"` // PARKED and CONFLICT: with a person
+	Parked          int     `json:"parked"` // PARKED and CONFLICT: an operator decides
 	Injected        int64   `json:"injected"`
 	Doubled         int     `json:"doubled"`          // executed more than once
 	FalseFailed     int     `json:"false_failed"`     // FAILED or CANCELLED, and executed
@@ -35,7 +35,7 @@ type Report struct {
 	Wrong []string `json:"wrong,omitempty"`
 }
 
-// Line is what the run is summed up by, without its prefix.
+// Line returns the summary of the run, without its prefix.
 func (r Report) Line() string {
 	return fmt.Sprintf("payments=%d terminal=%d parked=%d injected=%d doubled=%d false_failed=%d false_dispatched=%d",
 		r.Payments, r.Terminal, r.Parked, r.Injected, r.Doubled, r.FalseFailed, r.FalseDispatched)
@@ -69,9 +69,9 @@ func (w *world) injected() int64 {
 	return sum
 }
 
-// judge compares the states in the database with the banks' ledger files. An
-// execution is told by the reference, which is the instruction's own id, so that
-// a payment under a second key is seen as what it is.
+// judge compares the states in the database with the banks' ledger files. An execution is
+// recognized by its reference, which is the instruction's own id, so that a payment under a second
+// key is recognized too.
 func (w *world) judge(ctx context.Context) (Report, error) {
 	r := Report{
 		Seed: w.Seed, Payments: 2 * w.Payments, States: make(map[string]map[string]int),
@@ -150,8 +150,8 @@ func (r *Report) count(one enqueued, state string, executed int) {
 	}
 }
 
-// keepEvidence writes what the last line was counted from, next to the banks'
-// ledger files, which are there already.
+// keepEvidence writes the data that the last line was counted from, next to the banks' ledger
+// files.
 func (w *world) keepEvidence(ctx context.Context, r Report) error {
 	file, err := os.Create(filepath.Join(w.Evidence, "attempts.csv"))
 	if err != nil {

@@ -3,12 +3,12 @@
 // then counts: by the banks' own ledger files on one side and by the database on
 // the other. Nothing may be paid twice, nothing that was paid may be called
 // failed, nothing that was not paid may be called dispatched, and everything must
-// be at an end or with a person.
+// have ended or wait for an operator.
 //
-// Every bank is honest about what its profile says: it de-duplicates where it
-// says SAME_KEY and nowhere else (and answers a repeated key by the stored answer,
-// or by one of four words for "duplicate", as the seed draws it), and where it says that "no such payment" counts
-// from some age on, it does not say so of an older payment that it has.
+// Every bank is honest about what its profile says: it de-duplicates where it says SAME_KEY and
+// nowhere else (and answers a repeated key by the stored answer, or by one of four words for
+// "duplicate", as the seed draws it), and where it says that "no such payment" counts from some age
+// on, it does not say so of an older payment that it has.
 package money
 
 import (
@@ -29,8 +29,8 @@ import (
 type Options struct {
 	// Payments of each of the two halves, 1 to 1,000,000.
 	Payments int
-	// Seed is where payments and faults are drawn from. How the processes
-	// interleave is the machine's, so that a seed repeats a run only nearly.
+	// Seed determines payments and faults. The interleaving of the processes depends on the machine,
+	// so that a seed repeats a run only nearly.
 	Seed uint64
 	// Faults is the share of requests, settlements, callbacks and inquiries that a
 	// fault hits in the first half; default 0.2.
@@ -43,7 +43,7 @@ type Options struct {
 	// Evidence receives the banks' ledger files, the archive's rows, options and
 	// the summary.
 	Evidence string
-	// Wrap comes between relayers and rails, for runs that must fail. Nil: nothing does.
+	// Wrap wraps each rail for the relayers, in runs that must fail. Nil wraps nothing.
 	Wrap func(rails.Rail) rails.Rail
 	Out  io.Writer
 	Log  *slog.Logger
@@ -57,10 +57,11 @@ type Database struct {
 	Ingest, Relayer, Reaper, Callbacks, Operator, Reader string
 }
 
-// ErrMoney is what a run ends with that did not end as it must.
+// ErrMoney means that the run did not end as it must.
 var ErrMoney = errors.New("the money does not add up")
 
-// DefaultSpeed gives a rail up soon, so that a run of ten thousand takes minutes.
+// DefaultSpeed returns timeouts that give a rail up soon, so that a run of ten thousand takes
+// minutes.
 func DefaultSpeed() simrail.Speed {
 	return simrail.Speed{
 		Answer: time.Second, Settle: 50 * time.Millisecond, Callback: 20 * time.Second,
@@ -88,7 +89,7 @@ func (o Options) complete() (Options, error) {
 	if o.Payments < 1 || o.Payments > 1_000_000 || o.Faults < 0 || o.Faults > 0.9 {
 		return o, fmt.Errorf("%d payments with %g faults: use 1 to 1000000 with at most 0.9", o.Payments, o.Faults)
 	}
-	// A bank goes on with the ledger that it finds: a run begins with none.
+	// A bank continues the ledger that it finds, so a run begins with none.
 	if err := os.RemoveAll(o.ledgers()); err != nil {
 		return o, err
 	}
@@ -97,8 +98,8 @@ func (o Options) complete() (Options, error) {
 
 func (o Options) ledgers() string { return filepath.Join(o.Evidence, "ledgers") }
 
-// Run pays twice Options.Payments and counts. The report is complete where the
-// error is ErrMoney or nil.
+// Run pays twice Options.Payments and counts. The report is complete if the error is ErrMoney or
+// nil.
 func Run(ctx context.Context, o Options, db Database) (report Report, err error) {
 	if o, err = o.complete(); err != nil {
 		return Report{}, err
@@ -115,7 +116,7 @@ func Run(ctx context.Context, o Options, db Database) (report Report, err error)
 		}
 	}
 	injected := w.injected()
-	// Banks and components stop first: what is counted is at rest.
+	// Banks and components stop first, so that nothing changes during the count.
 	if err := w.stop(); err != nil {
 		return Report{}, errors.Join(err, w.end())
 	}

@@ -57,8 +57,8 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// rash treats silence as permission: what has no answer is sent again at once,
-// under a new key.
+// rash treats silence as permission: it sends a payment without an answer again at once, under a
+// new key.
 type rash struct{ rails.Rail }
 
 func (r rash) Send(ctx context.Context, s rails.Send) rails.Result {
@@ -70,7 +70,7 @@ func (r rash) Send(ctx context.Context, s rails.Send) rails.Result {
 	return result
 }
 
-// TestSilenceIsNoPermission shows that the run sees what it is there to see.
+// TestSilenceIsNoPermission checks that the run detects second executions.
 func TestSilenceIsNoPermission(t *testing.T) {
 	t.Parallel()
 	report, err := money.Run(t.Context(), money.Options{
@@ -83,14 +83,14 @@ func TestSilenceIsNoPermission(t *testing.T) {
 	}
 }
 
-// liar says that it paid, and did not.
+// liar reports that it paid, and has not paid.
 type liar struct{ rails.Rail }
 
 func (l liar) Send(context.Context, rails.Send) rails.Result {
 	return rails.Result{Result: payment.ResultAccepted, Reference: "RS1", FirstByte: true}
 }
 
-// denier says that nothing was paid, and did.
+// denier reports that nothing was paid, and has paid.
 type denier struct{ rails.Rail }
 
 func (d denier) Send(ctx context.Context, s rails.Send) rails.Result {
@@ -101,7 +101,7 @@ func (d denier) Send(ctx context.Context, s rails.Send) rails.Result {
 	return result
 }
 
-// TestFalseWordsAreSeen: the other two counts can rise as well.
+// TestFalseWordsAreSeen checks that the other two counts can rise as well.
 func TestFalseWordsAreSeen(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(rails.Rail) rails.Rail{
@@ -123,8 +123,8 @@ func TestFalseWordsAreSeen(t *testing.T) {
 	}
 }
 
-// TestEveryFaultIsThere compares the rules with what the bank can do: a fault that
-// is added there must be thought of here.
+// TestEveryFaultIsThere compares the rules with the faults that the bank supports: a fault that is
+// added to the bank must be added here too.
 func TestEveryFaultIsThere(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("../../railsim/faults.go")

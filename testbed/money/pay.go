@@ -15,7 +15,7 @@ import (
 
 var errUnfinished = errors.New("not every payment came to an end")
 
-// payHalf pays one half of the run, with faults or healed, and waits for its end.
+// payHalf pays one half of the run, with faults or healed, and waits until it has ended.
 func (w *world) payHalf(ctx context.Context, half int, faults bool) error {
 	for _, bank := range w.banks {
 		rules := faultsOf(bank.Shape, w.Faults)
@@ -36,10 +36,10 @@ func (w *world) payHalf(ctx context.Context, half int, faults bool) error {
 
 func halfName(half int) string { return [...]string{"with faults", "healed"}[half] }
 
-// prefix names the instructions of one half.
+// prefix returns the prefix of the instructions of one half.
 func (w *world) prefix(half int) string { return fmt.Sprintf("money-%d-%d-", w.Seed, half) }
 
-// batch is how many instructions go in by one transaction.
+// batch is how many instructions one transaction enqueues.
 const batch = 500
 
 func (w *world) enqueueHalf(ctx context.Context, half int) error {
@@ -82,7 +82,7 @@ func (w *world) enqueueHalf(ctx context.Context, half int) error {
 	return flush()
 }
 
-// await waits until every payment of a half is at an end or with a person.
+// await waits until every payment of a half has ended or waits for an operator.
 func (w *world) await(ctx context.Context, half int, begun time.Time) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -127,7 +127,7 @@ func line(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// isTerminal reports whether nothing is left to do but what a person may want.
+// isTerminal reports whether a payment has ended, so that only an operator may still act on it.
 func isTerminal(state string) bool {
 	switch payment.State(state) {
 	case payment.Dispatched, payment.Failed, payment.Cancelled:
@@ -137,5 +137,5 @@ func isTerminal(state string) bool {
 	}
 }
 
-// isParked reports whether a person has to find out.
+// isParked reports whether an operator has to find out what happened.
 func isParked(state string) bool { return state == string(payment.Parked) || state == "CONFLICT" }

@@ -122,7 +122,7 @@ func (w *world) startBanks(ctx context.Context, receiver string) error {
 			return err
 		}
 	}
-	// Banks end last: what is on its way to them may still arrive.
+	// Banks end last: requests on their way to them may still arrive.
 	w.running = append(w.running, w.closeBanks)
 	file, err := simrail.Rails(w.banks...)
 	if err != nil {
@@ -176,7 +176,7 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 	return nil
 }
 
-// timeBudget is that of the cell.
+// timeBudget is the time budget of the cell.
 var timeBudget = map[string]time.Duration{
 	"claim_timeout": time.Minute, "start_within": 2 * time.Second, "record_within": 5 * time.Second,
 	"drain":           10 * time.Second,
@@ -219,7 +219,7 @@ func (w *world) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-// run starts a component and has it stopped with the others.
+// run starts a component and registers it to be stopped with the others.
 func (w *world) run(ctx context.Context, component func(context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -243,7 +243,7 @@ func (w *world) open(profile rails.Profile) (rails.Rail, error) {
 	return w.Wrap(rail), nil
 }
 
-// resumeRails does what a person does about a rail that refused us as a whole.
+// resumeRails does what an operator does about a rail that refused us as a whole.
 func (w *world) resumeRails(ctx context.Context) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()

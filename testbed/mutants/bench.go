@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Bench has copies of the tree in which guards are removed, one at a time.
+// Bench holds copies of the tree in which guards are removed, one at a time.
 type Bench struct {
 	bin      string    // where the programs go
 	env      []string  // in addition to this process's own
@@ -51,7 +51,7 @@ func NewBench(root, dir string, env ...string) (*Bench, error) {
 	return b, readFromDisk(b.read.root)
 }
 
-// copyTree copies the files of the repository: no history, nothing built, no
+// copyTree copies the files of the repository, without its history, its build results, and the
 // failures that a property test has kept.
 func copyTree(from, to string) error {
 	return fs.WalkDir(os.DirFS(from), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -77,18 +77,18 @@ func copyTree(from, to string) error {
 	})
 }
 
-// skipped reports whether a folder is no part of the tree.
+// skipped reports whether a folder is not part of the tree.
 func skipped(name string, entry fs.DirEntry) bool {
 	return entry.IsDir() && (name == "build" || entry.Name() == "rapid" || strings.HasPrefix(name, ".") && name != ".")
 }
 
 // Errors of a mutant.
 var (
-	// ErrMissed: the guard is gone and its catcher is content.
+	// ErrMissed means that the guard is removed and its catcher still passes.
 	ErrMissed = errors.New("nothing noticed that the guard is gone")
-	// ErrUnhit: the fault that should notice was never met, which proves nothing.
+	// ErrUnhit means that the fault that should notice never occurred, which proves nothing.
 	ErrUnhit = errors.New("the fault was not met, so that it could notice nothing")
-	// ErrControl: the catcher fails with the guard in place too.
+	// ErrControl means that the catcher fails with the guard in place too.
 	ErrControl = errors.New("the catcher fails though every guard is in place")
 )
 
@@ -98,7 +98,7 @@ type Caught struct {
 	Took, Control time.Duration
 }
 
-// Catch shows that the catcher passes with the guard and fails without it.
+// Catch checks that the catcher passes with the guard and fails without it.
 func (b *Bench) Catch(ctx context.Context, m Mutant) (Caught, error) {
 	begun := time.Now()
 	t := b.treeOf(m)
@@ -128,7 +128,7 @@ func (b *Bench) Catch(ctx context.Context, m Mutant) (Caught, error) {
 	return Caught{Reason: why, Took: time.Since(begun) - control, Control: control}, nil
 }
 
-// treeOf is the copy in which a mutant is made.
+// treeOf returns the copy in which a mutant is made.
 func (b *Bench) treeOf(m Mutant) *tree {
 	if m.ofSQL() {
 		return b.read
@@ -136,8 +136,8 @@ func (b *Bench) treeOf(m Mutant) *tree {
 	return b.built
 }
 
-// forget removes what a property test keeps of its failure: it would be tried
-// again under the next mutant.
+// forget removes the failure that a property test has kept: it would be tried again under the next
+// mutant.
 func (t *tree) forget(c Catcher) error {
 	if c.Package == "" {
 		return nil
@@ -145,10 +145,11 @@ func (t *tree) forget(c Catcher) error {
 	return os.RemoveAll(filepath.Join(t.root, c.Package, "testdata", "rapid"))
 }
 
-// rig is the folder of the module that is no part of the product.
+// rig is the folder of the module that is not part of the product.
 const rig = "testbed"
 
-// moduleOf gives the folder of the module that has a package, and what the package is called from there.
+// moduleOf returns the folder of the module that has a package, and the package's path within the
+// module.
 func moduleOf(pkg string) (folder, within string) {
 	pkg = filepath.ToSlash(filepath.Clean(pkg))
 	if below, ok := strings.CutPrefix(pkg, rig+"/"); ok {
@@ -157,7 +158,7 @@ func moduleOf(pkg string) (folder, within string) {
 	return ".", "./" + pkg
 }
 
-// build makes the program that a catcher is, and no other, of the tree as it is. It
+// build builds the program of a catcher, and no other, from the tree as it is. A failure to build
 // tells a mutant that does not compile from one that is caught.
 func (b *Bench) build(ctx context.Context, t *tree, c Catcher, what string) (program string, err error) {
 	prefix := what + "-" + t.name + "-"
@@ -172,7 +173,7 @@ func (b *Bench) build(ctx context.Context, t *tree, c Catcher, what string) (pro
 		folder, pkg = moduleOf(c.Package)
 		args = []string{"test", "-c", "-vet=off", "-ldflags=" + t.ldflags()}
 		if filepath.Clean(c.Package) != "payment" { // whose tests count millions of cases
-			// Most of the time goes to compiling a package's tests anew for one run.
+			// Most of the time goes into compiling a package's tests anew for one run.
 			args = append(args, "-gcflags="+pkg+"=-N -l -dwarf=false")
 		}
 		args = append(args, "-o", program, pkg)
@@ -183,7 +184,7 @@ func (b *Bench) build(ctx context.Context, t *tree, c Catcher, what string) (pro
 	return program, nil
 }
 
-// exitBroken is how testbed ends when a rule did not hold.
+// exitBroken is the exit code of testbed when a rule did not hold.
 const exitBroken = 8
 
 // run runs a catcher and reports whether it has caught something.
@@ -224,8 +225,8 @@ func (b *Bench) test(ctx context.Context, t *tree, program, pkg, tests string, a
 func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir
-	// The copy has no history to be stamped with. Without its path in what is built,
-	// all copies share one build cache, and with it all that no mutant changes.
+	// The copy has no history for a version stamp. Without the copy's path in the binaries, all
+	// copies share one build cache, and with it all packages that no mutant changes.
 	command.Env = append(append(os.Environ(), b.env...), "GOFLAGS=-buildvcs=false -trimpath")
 	if name == "go" { // compilers that live for seconds need not collect their garbage
 		command.Env = append(command.Env, "GOGC=400")
@@ -235,19 +236,19 @@ func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *
 	return command
 }
 
-// tail is what people need to see of an output.
+// tail returns the end of an output, for messages.
 func tail(text []byte) string {
 	const most = 6000
 	return string(text[max(0, len(text)-most):])
 }
 
-// noise are the beginnings of lines that say nothing of what was noticed.
+// noise are the beginnings of lines that do not tell what was noticed.
 var noise = []string{"run:", "good", "past", "faults:", "BAD", "---", "===", "the fault was never hit",
 	"logs and ledgers:",
 	"exit status", "time=", "{", "To reproduce", "Failed test output", "testbed faults:", "FAIL"}
 
-// reason is the first line that says what was noticed, "" if none does: what a
-// test reports with its place, or else anything.
+// reason returns the first line that tells what was noticed, or "" if none does: what a test
+// reports with its place, or else any line.
 func reason(output string) string {
 	first := ""
 	for line := range strings.Lines(output) {

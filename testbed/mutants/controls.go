@@ -58,7 +58,7 @@ func (b *Bench) control(ctx context.Context, t *tree, c Catcher) error {
 	return err
 }
 
-// program is the catcher's in the tree with every guard in place, built once.
+// program returns the catcher's program, built once from the tree with every guard in place.
 func (b *Bench) program(ctx context.Context, t *tree, c Catcher) (string, error) {
 	if program, built := t.programs[c.Package]; built {
 		return program, nil
@@ -73,9 +73,9 @@ func (b *Bench) program(ctx context.Context, t *tree, c Catcher) (string, error)
 // ran finds the names of the tests in the output of a verbose run.
 var ran = regexp.MustCompile(`(?m)^=== RUN +(\S+)$`)
 
-// controlTogether runs many catchers of one package in one process, which is started and
-// finds its database once, and counts them as controlled if nothing fails. If something
-// does, or a catcher is not among the tests that ran, its mutants control it by itself.
+// controlTogether runs many catchers of one package in one process, which starts and finds its
+// database once, and counts them as controlled if nothing fails. If something fails, or a catcher
+// is not among the tests that ran, its mutants control it individually.
 func (b *Bench) controlTogether(ctx context.Context, all []control) error {
 	t, first := b.built, all[0].catcher
 	if all[0].read {
@@ -128,12 +128,12 @@ func fits(names, pattern []string) bool {
 // isPlain reports whether a catcher's pattern can be one alternative of many.
 func (c Catcher) isPlain() bool { return c.Fault == "" && !strings.ContainsAny(c.Test, "()[]") }
 
-// controlsAtOnce bounds the catchers of one process: so many end well before its timeout on a
-// slow machine, and one that fails leaves no more to be run one by one.
+// controlsAtOnce bounds the catchers of one process: so many end well before its timeout on a slow
+// machine, and after a failure no more have to be run one by one.
 const controlsAtOnce = 40
 
-// together gives the controls that are run together, those of each package and tree, where
-// there are more than one.
+// together returns the controls that are run together: those of each package and tree that has
+// more than one.
 func together(mutants []Mutant) [][]control {
 	var groups [][]control
 	at := make(map[control]int) // by package

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTogether: the controls of a package run as one, those of each tree apart; one alone,
-// a fault, and a pattern with brackets do not.
+// TestTogether checks that the controls of a package run as one, those of each tree separately,
+// and that a single one, a fault, and a pattern with brackets do not.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	goEdit, sqlEdit := []Edit{{File: "ledger/x.go"}}, []Edit{{File: "ledger/sql/x.sql"}}
@@ -25,7 +25,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherIsBounded: many catchers of a package run in several processes, each in one.
+// TestTogetherIsBounded checks that many catchers of a package run in several processes, each in
+// one.
 func TestTogetherIsBounded(t *testing.T) {
 	t.Parallel()
 	var mutants []Mutant

@@ -19,17 +19,17 @@ import (
 	"strings"
 )
 
-// narrow are the packages whose tests see nothing but the packages that they import: they build no
+// narrow are the packages whose tests depend only on the packages that they import: they build no
 // program, and read no file of another folder but documents. The tests of all other packages, and
-// faults, count as seeing the whole tree.
+// faults, count as depending on the whole tree.
 var narrow = []string{
 	"./payment", "./schedule", "./ledger", "./ledger/internal/enqueue", "./relayer", "./reaper", "./rails",
 	"./rails/callback", "./rails/codes", "./rails/httpjson", "./rails/railconfig", "./acl", "./ingest/callback",
 	"./internal/lineage",
 }
 
-// digests are of what catchers depend on, so that a mutant that was caught need not be tried
-// again after a change that its catcher can't see.
+// digests holds the digests of what catchers depend on, so that a caught mutant is not tried again
+// after a change that can't affect its catcher.
 type digests struct {
 	root  string
 	whole string
@@ -41,7 +41,8 @@ func newDigests(root string) (*digests, error) {
 	return &digests{root: root, whole: whole, of: make(map[string]string)}, err
 }
 
-// key names a mutant with the digest of what its catcher depends on, and of the files that it edits.
+// key returns a name for a mutant, with the digest of what its catcher depends on and of the files
+// that it edits.
 func (d *digests) key(ctx context.Context, m Mutant) (string, error) {
 	pkg := m.Catcher.Package
 	if m.Catcher.Fault != "" || !slices.Contains(narrow, pkg) {
@@ -65,9 +66,9 @@ func (d *digests) key(ctx context.Context, m Mutant) (string, error) {
 	return keyOf(hex.EncodeToString(sum.Sum(nil)), m), nil
 }
 
-// imported is over the folders of the packages of the repository that a package and its tests
-// import, over what says which other modules they get, and over the folder of this package, which
-// says how a catcher is run and what counts as caught.
+// imported returns the digest of the folders of the repository's packages that a package and its
+// tests import, of the files that determine which other modules they get, and of the folder of this
+// package, which determines how a catcher is run and what counts as caught.
 func (d *digests) imported(ctx context.Context, pkg string) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f", "{{if not .Standard}}{{.Dir}}{{end}}", pkg)
 	var said bytes.Buffer
@@ -109,8 +110,8 @@ func (d *digests) imported(ctx context.Context, pkg string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
 }
 
-// addFolder adds the files of a package: those below its folder too (testdata, embedded SQL), but
-// for folders that are packages of their own.
+// addFolder adds the files of a package, and those of the folders below it (testdata, embedded
+// SQL) except folders that are packages of their own.
 func addFolder(sum hash.Hash, root, folder string, packages []string) error {
 	return fs.WalkDir(os.DirFS(root), folder, func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -135,7 +136,7 @@ func isPackage(root, folder string) bool {
 	return err == nil && len(files) > 0
 }
 
-// digestOf is over all files of a tree that can change what a catcher does: neither
+// digestOf returns the digest of all files of a tree that can change what a catcher does: neither
 // its documents nor the list of mutants can.
 func digestOf(root string) (string, error) {
 	sum := sha256.New()

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// embedding are the packages that embed SQL as a file system, and the file that does it.
+// embedding maps the packages that embed SQL as a file system to the file that embeds it.
 var embedding = map[string]string{"migrations": "migrations.go", "ledger": "ledger.go", "proofs": "proofs.go"}
 
-// ofSQL reports whether a mutant is one of SQL that a test finds, and of files that
-// embedding has.
+// ofSQL reports whether a mutant edits only SQL files of the packages in embedding and is caught
+// by a test.
 func (m Mutant) ofSQL() bool {
 	return m.Catcher.Fault == "" && !slices.ContainsFunc(m.Edits, func(e Edit) bool {
 		top, _, _ := strings.Cut(e.File, "/")
@@ -23,11 +23,12 @@ func (m Mutant) ofSQL() bool {
 	})
 }
 
-// module is the path of the product's.
+// module is the path of the product's module.
 const module = "github.com/railhead-pay/railhead"
 
-// ldflags say, where programs read their SQL from the disk, where that is. Only the link
-// differs from one copy to another, and programs that a test starts as itself know it too.
+// ldflags returns the linker flags, which hold the place of the SQL if programs read it from the
+// disk. Only linking differs from one copy to another, and a program that a test starts from its
+// own binary knows the place too.
 func (t *tree) ldflags() string {
 	flags := "-s -w"
 	if !t.read {
@@ -39,7 +40,7 @@ func (t *tree) ldflags() string {
 	return flags
 }
 
-// diskFiles stands for the embedded files of a package.
+// diskFiles replaces the embedded files of a package.
 const diskFiles = `package %[1]s
 
 import (
@@ -58,8 +59,8 @@ var diskRoot string // set by the linker
 var files = diskFiles{os.DirFS(filepath.Join(diskRoot, %[1]q))}
 `
 
-// readFromDisk changes a copy of the tree so that its programs read, when they start, the
-// SQL that lies there: a mutant of SQL is another text for the same program.
+// readFromDisk changes a copy of the tree so that its programs read its SQL from the disk when
+// they start: a mutant of SQL is another text for the same program.
 func readFromDisk(root string) error {
 	var all []error
 	for name, file := range embedding {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadFromDisk: the packages that embed SQL read it from the disk in the copy, and one
-// that embeds it in another way is named.
+// TestReadFromDisk checks that the packages that embed SQL read it from the disk in the copy, and
+// that an error names one that embeds it in another way.
 func TestReadFromDisk(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -11,9 +11,9 @@ import (
 	"github.com/railhead-pay/railhead/testbed/jsonlines"
 )
 
-// Evidence is the file of the mutants that were caught, each with the digest of what its
-// catcher depends on and of its entry. It is only ever appended to, so that a run that was broken
-// off can be gone on with. What was missed is not kept: it is tried again.
+// Evidence is the file of the mutants that were caught, each with the digest of what its catcher
+// depends on and of its entry. It is append-only, so that an interrupted run can be continued.
+// Missed mutants are not kept: they are tried again.
 type Evidence struct {
 	mu     sync.Mutex
 	file   *jsonlines.File[Record]
@@ -29,7 +29,7 @@ type Record struct {
 	Reason string    `json:"reason"`
 }
 
-// OpenEvidence makes or continues the file in a folder.
+// OpenEvidence opens or creates the file in a folder.
 func OpenEvidence(dir string) (*Evidence, error) {
 	file, records, err := jsonlines.Open[Record](filepath.Join(dir, "mutants.jsonl"))
 	if err != nil {
@@ -42,7 +42,7 @@ func OpenEvidence(dir string) (*Evidence, error) {
 	return e, nil
 }
 
-// has gives the record of a mutant that was caught with this very code.
+// has returns the record of a mutant that was caught with exactly this code.
 func (e *Evidence) has(key string) (Record, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,7 +60,7 @@ func (e *Evidence) add(record Record) error {
 // Close closes the file.
 func (e *Evidence) Close() error { return e.file.Close() }
 
-// keyOf names a mutant in a tree: another digest, other edits or another catcher make
+// keyOf returns the key of a mutant in a tree: another digest, other edits or another catcher make
 // another key.
 func keyOf(digest string, m Mutant) string {
 	sum := sha256.New()

@@ -22,8 +22,8 @@ import (
 	"github.com/railhead-pay/railhead/migrations"
 )
 
-// List is where the list of mutants is, from the root of the repository. It is read there and not embedded, so that an
-// entry makes no other program of what starts the faults.
+// List is the path of the list of mutants from the root of the repository. The list is read there
+// and not embedded, so that a new entry does not change the program that starts the faults.
 const List = "testbed/mutants/mutants.yaml"
 
 // Mutant is one guard removed.
@@ -33,7 +33,7 @@ type Mutant struct {
 	Edits []Edit `yaml:"edits"`
 	// Catcher is what must fail without the guard, and pass with it.
 	Catcher Catcher `yaml:"catcher"`
-	// Cheap ones are caught in every test run of this package too.
+	// Cheap reports whether the mutant is also caught in every test run of this package.
 	Cheap bool `yaml:"cheap"`
 }
 
@@ -44,8 +44,8 @@ type Edit struct {
 	New  string `yaml:"new"`
 }
 
-// Catcher is a test of a package, or a fault with so many seeds. The path of the package is that from the root of the
-// repository, whichever module it is in: ./ledger, ./testbed/model.
+// Catcher is a test of a package, or a fault with a number of seeds. The path of the package is
+// relative to the root of the repository, whichever module it is in: ./ledger, ./testbed/model.
 type Catcher struct {
 	Package string `yaml:"package"`
 	Test    string `yaml:"test"`  // what go test -run gets
@@ -98,7 +98,7 @@ func parse(text []byte) ([]Mutant, error) {
 	return all, errors.Join(faults...)
 }
 
-// apply makes the edits in a tree and returns what takes them back.
+// apply makes the edits in a tree and returns a function that reverts them.
 func (m Mutant) apply(root string) (undo func() error, err error) {
 	before := make(map[string][]byte)
 	number := ""
@@ -142,8 +142,8 @@ func (m Mutant) apply(root string) (undo func() error, err error) {
 	return undo, nil
 }
 
-// ofSchema reports whether a file is the current text of a function or a view, which a cell has
-// by a migration alone: a mutant of it takes one more.
+// ofSchema reports whether a file is the current text of a function or a view, which reaches a
+// cell by a migration only: a mutant of it adds a migration.
 func ofSchema(file string) bool {
 	return strings.HasPrefix(file, "migrations/functions/") || strings.HasPrefix(file, "migrations/views/")
 }

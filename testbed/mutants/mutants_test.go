@@ -10,8 +10,8 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// TestListApplies: every edit finds its text exactly once in the tree as it is,
-// and can be taken back.
+// TestListApplies checks that every edit finds its text exactly once in the tree as it is, and can
+// be reverted.
 func TestListApplies(t *testing.T) {
 	t.Parallel()
 	all, err := Load(root)
@@ -40,8 +40,7 @@ func TestListApplies(t *testing.T) {
 	}
 }
 
-// TestCheapMutantsAreCaught removes a few guards for real. All of them are
-// `make mutants`.
+// TestCheapMutantsAreCaught removes a few guards for real. `make mutants` removes all of them.
 func TestCheapMutantsAreCaught(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -72,8 +71,8 @@ func TestCheapMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// TestBenchFindsWhatIsMissed: a mutant that nothing notices, one that no longer
-// applies, one that does not compile and a catcher that is not there are errors.
+// TestBenchFindsWhatIsMissed checks that a mutant that nothing notices, one that no longer
+// applies, one that does not compile and a missing catcher are errors.
 func TestBenchFindsWhatIsMissed(t *testing.T) {
 	t.Parallel()
 	bench, err := NewBench(root, t.TempDir())

@@ -27,7 +27,7 @@ type Series struct {
 	Out      io.Writer
 }
 
-// Total counts what came of a series.
+// Total counts the results of a series.
 type Total struct {
 	Mutants, Caught, Missed int
 }
@@ -36,11 +36,11 @@ func (t Total) String() string {
 	return fmt.Sprintf("mutants=%d caught=%d missed=%d", t.Mutants, t.Caught, t.Missed)
 }
 
-// errOneServer is several lanes on a server of the caller's.
+// errOneServer means that several lanes would use one server of the caller's.
 var errOneServer = errors.New("several lanes need a server each: unset " + pgserver.EnvURL + ", or ask for one lane")
 
-// Run removes every guard once. It prints a line for each mutant as its fate is
-// known. A mutant that was missed is counted and is no error.
+// Run removes every guard once. It prints a line for each mutant as soon as its result is known. A
+// missed mutant is counted and is no error.
 func (s Series) Run(ctx context.Context) (total Total, err error) {
 	total.Mutants = len(s.Mutants)
 	if s.Lanes > 1 && os.Getenv(pgserver.EnvURL) != "" {
@@ -116,13 +116,13 @@ func (s Series) Run(ctx context.Context) (total Total, err error) {
 	return total, errors.Join(append(failed, context.Cause(ctx))...)
 }
 
-// job is what a lane does at once: controls that are run together, or the mutants of one catcher.
+// job is a lane's unit of work: controls that are run together, or the mutants of one catcher.
 type job struct {
 	controls []control
 	mutants  []Mutant
 }
 
-// lane takes jobs until there are none.
+// lane takes jobs until none are left.
 func (s Series) lane(
 	ctx context.Context, jobs <-chan job, shared *controls, try func(*Bench, Mutant) error,
 ) (failed error) {
@@ -153,8 +153,8 @@ func (s Series) lane(
 	return nil
 }
 
-// open makes the copy and the server of a lane, and what ends them, which is to be
-// called whatever the error is.
+// open makes the copy and the server of a lane. It returns a function that removes them, which
+// must be called whatever the error is.
 func (s Series) open(ctx context.Context) (bench *Bench, end func() error, err error) {
 	dir, err := os.MkdirTemp(s.TempRoot, "mutants-")
 	if err != nil {
@@ -183,11 +183,11 @@ func (s Series) server(ctx context.Context) (url string, stop func() error, err 
 	return server.URL("postgres", pgserver.Superuser), func() error { return server.Stop(context.WithoutCancel(ctx)) }, nil
 }
 
-// byCatcher puts mutants of one catcher together, so that it is controlled once.
-// Faults come first, because they take longest, then the catchers of many, so that no lane
-// is left alone with one at the end, then packages together: what one lane has compiled
-// the other finds in the cache. Mutants of SQL replace the server's template of a database,
-// so that those of Go, which share one, come before them.
+// byCatcher groups mutants by catcher, so that a catcher is controlled once. Faults come first,
+// because they take longest, then the catchers of many mutants, so that no lane is left alone with
+// one at the end, then packages together: what one lane has compiled another finds in the cache.
+// Mutants of SQL replace the server's template of a database, so that those of Go, which share
+// one, come before them.
 func byCatcher(all []Mutant) [][]Mutant {
 	var jobs [][]Mutant
 	at := make(map[control]int)
@@ -208,7 +208,7 @@ func byCatcher(all []Mutant) [][]Mutant {
 	return jobs
 }
 
-// rank puts mutants of Go before those of SQL.
+// rank orders mutants of Go before those of SQL.
 func rank(m Mutant) int {
 	if m.ofSQL() {
 		return 1
@@ -216,10 +216,10 @@ func rank(m Mutant) int {
 	return 0
 }
 
-// manyMutants of one catcher are begun before others.
+// manyMutants is the number of mutants from which on a catcher is begun before others.
 const manyMutants = 5
 
-// faultRuns is how many runs of a fault a job may take; 0 where its catcher is a test.
+// faultRuns returns how many runs of a fault a job may take; 0 if its catcher is a test.
 func faultRuns(job []Mutant) int {
 	if job[0].Catcher.Fault == "" {
 		return 0

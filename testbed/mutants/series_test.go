@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// catchable is noticed by a test of payment; harmless by nothing.
+// catchable is noticed by a test of payment, harmless by nothing.
 var (
 	catchable = Mutant{
 		Name: "catchable", Guard: "g", Catcher: Catcher{Package: "./payment", Test: "TestWordLists"},
@@ -29,8 +29,8 @@ var (
 	}
 )
 
-// TestSeries goes on where it was broken off: what was caught in this very tree is
-// not tried again, what was missed is.
+// TestSeries checks that a series continues where it was interrupted: a mutant that was caught in
+// this very tree is not tried again, one that was missed is.
 func TestSeries(t *testing.T) {
 	dir := t.TempDir()
 	run := func(want string, lines ...string) {
@@ -57,7 +57,7 @@ func TestSeries(t *testing.T) {
 	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "(with this code, at ", "[2/2] MISSED harmless")
 }
 
-// TestLanes have a server each; one server of the caller's is not shared.
+// TestLanes checks that each lane has a server, and that one server of the caller's is not shared.
 func TestLanes(t *testing.T) {
 	t.Setenv(pgserver.EnvURL, "postgres://nowhere/postgres")
 	s := Series{Root: root, Mutants: []Mutant{catchable, harmless}, Lanes: 2, Out: &strings.Builder{}}
@@ -65,7 +65,8 @@ func TestLanes(t *testing.T) {
 		t.Errorf("two lanes on one server: %v", err)
 	}
 	t.Setenv(pgserver.EnvURL, "")
-	// Not the test's own: a server may run as another account, which has to enter it.
+	// The test's own folder does not serve: a server may run under another account, which has to
+	// enter it.
 	var err error
 	if s.TempRoot, err = os.MkdirTemp("", "lanes-"); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestDigestOfATree changes with what a catcher can see, and with nothing else.
+// TestDigestOfATree checks that the digest changes with files that can affect a catcher, and with
+// no others.
 func TestDigestOfATree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -115,8 +117,8 @@ func TestDigestOfATree(t *testing.T) {
 	}
 }
 
-// TestKeysFollowWhatACatcherSees: a catcher of a narrow package depends on what it imports, every other one on the
-// whole tree.
+// TestKeysFollowWhatACatcherSees checks that a catcher of a narrow package depends on what it
+// imports, and every other one on the whole tree.
 func TestKeysFollowWhatACatcherSees(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -221,7 +223,8 @@ func TestNarrowPackagesSeeTheirImportsAlone(t *testing.T) {
 	}
 }
 
-// TestByCatcher: the mutants of a catcher stay together, faults come first, and Go before SQL.
+// TestByCatcher checks that the mutants of a catcher stay together, that faults come first, and Go
+// before SQL.
 func TestByCatcher(t *testing.T) {
 	t.Parallel()
 	a, b := Catcher{Package: "./a", Test: "T"}, Catcher{Package: "./b", Test: "T"}

@@ -9,11 +9,11 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestNotFoundTooYoung lets a request lie somewhere between us and the bank, for
-// longer than we wait for its answer. The bank truly knows no such payment when it
-// is first asked, and executes it after that: its word counts from an age on. Only
-// one send is allowed, so that believing it too early would leave it to an operator,
-// as believing it in time does: the send may still be on its way.
+// TestNotFoundTooYoung delays a request between us and the bank for longer than we wait for its
+// answer. The bank does not know the payment when it is first asked, and executes it after that:
+// its answer counts only from an age on. Only one send is allowed, so that believing it too early
+// would leave the payment to an operator, as believing it in time does: the send may still be on
+// its way.
 func TestNotFoundTooYoung(t *testing.T) {
 	t.Parallel()
 	shape := simrail.Shape{
@@ -54,7 +54,7 @@ func TestNotFoundTooYoung(t *testing.T) {
 	}
 }
 
-// awaitState waits for the end of one instruction.
+// awaitState waits until one instruction has a state.
 func (s *stage) awaitState(id payment.ID, want string) {
 	s.t.Helper()
 	deadline := time.After(30 * time.Second)

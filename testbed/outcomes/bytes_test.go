@@ -10,9 +10,9 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestChangedTemplate deploys another template between two sends. What was sent
-// once is never sent with other bytes: parked where it may have been executed,
-// FAILED where it provably was not.
+// TestChangedTemplate deploys another template between two sends. An instruction that was sent
+// once is never sent with other bytes: it is parked where it may have been executed, and FAILED
+// where it provably was not.
 func TestChangedTemplate(t *testing.T) {
 	t.Parallel()
 	shape := simrail.Shape{Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey, CoversKey: true}
@@ -54,8 +54,8 @@ func TestChangedTemplate(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsBytes: the same template renders the same bytes in another
-// process, whatever was deployed in between and taken back.
+// TestRestartKeepsBytes checks that the same template renders the same bytes in another process,
+// even if another template was deployed and taken back in between.
 func TestRestartKeepsBytes(t *testing.T) {
 	t.Parallel()
 	shape := simrail.Shape{Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey, CoversKey: true}

@@ -13,8 +13,8 @@ import (
 // trouble is what happens to the first send of an instruction.
 type trouble string
 
-// The troubles. After its first byte a request reaches the bank whole: that is
-// the worse case, the bank decides and the worker never hears of it.
+// The troubles. After its first byte a request reaches the bank completely. That is the worse
+// case: the bank decides, and the worker never receives the answer.
 const (
 	noTrouble    trouble = "none"
 	lostBefore   trouble = "lost-before" // the bank reads it, executes nothing and hangs up
@@ -25,14 +25,13 @@ const (
 
 var troubles = []trouble{noTrouble, lostBefore, lostAfter, killedBefore, killedAfter}
 
-// refusedAtEnd stands for a provisional rail that takes it and refuses at
-// settlement, in addition to the results that a send can have.
+// refusedAtEnd stands for a provisional rail that accepts a payment and refuses it at settlement,
+// in addition to the results that a send can have.
 const refusedAtEnd payment.Result = "REFUSED_AT_END"
 
-// cell is one field of the table. The trouble hits the first send; the first send
-// that is heard of meets the result; whatever comes after it goes well. Where the
-// bank decides in the middle of the trouble, it decides as the result says:
-// refused for REFUSED_FINAL, else executed.
+// cell is one field of the table. The trouble hits the first send; the first send that is answered
+// has the result; everything after it succeeds. Where the bank decides during the trouble, it
+// decides as the result says: refused for REFUSED_FINAL, else executed.
 type cell struct {
 	shape   simrail.Shape
 	result  payment.Result
@@ -62,13 +61,13 @@ func cells() []cell {
 	return all
 }
 
-// name is the instruction's id, and its creditor: by it the bank's faults and the
-// meddler know what to do.
+// name returns the instruction's id, which is also its creditor: by it the bank's faults and the
+// meddler recognize the cell.
 func (c cell) name() string {
 	return fmt.Sprintf("%s.%s.%s", c.shape.RailType(), c.result, c.trouble)
 }
 
-// cellOf reads what a name says to the meddler.
+// cellOf parses a name into the result and the trouble that the meddler needs.
 func cellOf(name string) (result payment.Result, hit trouble) {
 	words := strings.Split(name, ".")
 	return payment.Result(words[1]), trouble(words[2])
@@ -76,16 +75,16 @@ func cellOf(name string) (result payment.Result, hit trouble) {
 
 func (c cell) killed() bool { return c.trouble == killedBefore || c.trouble == killedAfter }
 
-// replayed reports whether a bank that can't be asked may see the key of this cell
-// again; the cell without any trouble is there for comparison.
+// replayed reports whether a bank that can't be asked may see the key of this cell again. The cell
+// without trouble is there for comparison.
 func (c cell) replayed() bool {
 	return c.shape.Dedupes() && !c.shape.Asked() &&
 		(c.trouble != lostBefore && c.trouble != killedBefore || c.result == payment.ResultUnknown)
 }
 
-// reportedFirst are the instructions whose bank reports the refusal of a send that has
-// no answer, and would be sent the key again: a report that comes after the next send
-// speaks of which one?
+// reportedFirst returns the instructions whose bank reports the refusal of a send that has no
+// answer, and which would be sent again under the same key. A report after the next send would not
+// say about which of the two it is.
 func reportedFirst(all []cell) map[string]bool {
 	names := make(map[string]bool)
 	for _, c := range all {
@@ -96,7 +95,7 @@ func reportedFirst(all []cell) map[string]bool {
 	return names
 }
 
-// resultAt is which send, as the bank counts them, meets the result.
+// resultAt returns the number of the send, as the bank counts them, that has the result.
 func (c cell) resultAt() int64 {
 	if c.trouble == noTrouble || c.trouble == killedBefore {
 		return 1
@@ -104,7 +103,7 @@ func (c cell) resultAt() int64 {
 	return 2
 }
 
-// faults are the rules that make the bank play the cell; the first that hits wins.
+// faults returns the rules by which the bank plays the cell; the first that matches applies.
 func (c cell) faults() []railsim.Fault {
 	var rules []railsim.Fault
 	add := func(kind railsim.FaultKind, nth int64, status int) {

@@ -9,8 +9,8 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// meddler stands between relayers and their rails: it kills workers at a point of
-// a send, and keeps sends from leaving.
+// meddler stands between relayers and their rails. It kills workers at a point of a send, and
+// prevents sends from leaving.
 type meddler struct {
 	mu     sync.Mutex
 	calls  map[string]int // by instruction
@@ -47,7 +47,7 @@ func (m *meddler) call(instruction string) int {
 
 var errStopped = errors.New("stopped before the first byte")
 
-// Send carries the cell out that the instruction is named after.
+// Send plays the cell that the instruction is named after.
 func (d meddled) Send(ctx context.Context, s rails.Send) rails.Result {
 	result, hit := cellOf(s.InstructionID)
 	call := d.m.call(s.InstructionID)
@@ -67,8 +67,8 @@ func (d meddled) Send(ctx context.Context, s rails.Send) rails.Result {
 	return d.Rail.Send(ctx, s)
 }
 
-// die is the end of a worker in the middle of a send: nothing of what it returns
-// is ever recorded, because its store was cut off before.
+// die ends a worker in the middle of a send. Nothing that it returns is ever recorded, because its
+// store was cut off before.
 func (m *meddler) die(ctx context.Context, instruction string) rails.Result {
 	m.killed <- instruction
 	<-ctx.Done()

@@ -6,7 +6,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// end is where a cell has to end.
+// end is the result that a cell has to have.
 type end struct {
 	state    payment.State // DISPATCHED, FAILED or PARKED
 	executed int           // times, by the bank's ledger
@@ -16,12 +16,12 @@ var (
 	paid      = end{payment.Dispatched, 1}
 	unpaid    = end{payment.Failed, 0}
 	parked    = end{payment.Parked, 0} // and not executed
-	parkedYet = end{payment.Parked, 1} // and executed: a person will find out
+	parkedYet = end{payment.Parked, 1} // and executed: an operator finds that out
 )
 
-// want is the table, written from the design and not from package payment. It
-// knows nothing of claims, ages and schedules: only what a rail of this shape can
-// still tell us, and what it does with a second send.
+// want returns the entry of the table, which follows the design and not package payment. It knows
+// nothing of claims, ages and schedules: only what a rail of this shape can still report, and what
+// it does with a second send.
 func (c cell) want() end {
 	bankDecided := c.trouble == lostAfter || c.trouble == killedAfter
 	decision := paid
@@ -58,21 +58,21 @@ func (c cell) want() end {
 	}
 }
 
-// tellsAgain reports whether a repeated key gets the answer that was lost. A bank
-// that says "duplicate" instead never tells what became of the send before.
+// tellsAgain reports whether a repeated key gets the answer that was lost. A bank that says
+// "duplicate" instead never reports the outcome of the earlier send.
 func (c cell) tellsAgain() bool { return c.replay == railsim.ReplayStored }
 
-// sentTwice reports whether there was a send before the one that the bank met.
+// sentTwice reports whether there was a send before the one that the bank received.
 func (c cell) sentTwice() bool { return c.trouble == lostBefore || c.trouble == killedBefore }
 
-// callsBack reports whether the bank will report what it decided: a provisional
-// one that took it. What it refused at once it does not report.
+// callsBack reports whether the bank will report its decision: a provisional bank that accepted
+// the payment does. It does not report what it refused at once.
 func (c cell) callsBack() bool {
 	return c.shape.CallsBack() && c.result != payment.ResultRefusedFinal
 }
 
-// met is what becomes of the send that meets the result. Doubt is whether an
-// earlier send may have been executed.
+// met returns the end of the send that has the result. Doubt is whether an earlier send may have
+// been executed.
 func (c cell) met(doubt bool) end {
 	switch c.result {
 	case payment.ResultRefusedFinal:
@@ -83,13 +83,13 @@ func (c cell) met(doubt bool) end {
 		}
 		return unpaid
 	case payment.ResultRefusedBusiness:
-		// Not sent again by itself, and it says nothing of an earlier send.
+		// It is not sent again automatically, and the answer says nothing about an earlier send.
 		if doubt {
 			return parked
 		}
 		return unpaid
 	case payment.ResultRefusedTransient:
-		// The key is spent where the rail wants a new id after a refusal.
+		// The key is used up where the rail requires a new id after a refusal.
 		switch {
 		case c.shape.TakesAgain():
 			return paid
@@ -105,25 +105,26 @@ func (c cell) met(doubt bool) end {
 		}
 		return parkedYet
 	case payment.ResultRefusedRail:
-		// What refused it may stand behind a bank that has executed: it is sent again by its
-		// key alone, and where the rail is asked, by its word that it knows of no such payment.
+		// The component that refused it may stand before a bank that has executed the payment: it is
+		// sent again only under its key, and where the rail is asked, only after the rail has said that
+		// it knows no such payment.
 		if !c.shape.Dedupes() || c.shape.Asked() && c.shape.NotFound != payment.NotFoundNotExecuted {
 			return parked
 		}
 		return paid
 	case refusedAtEnd:
-		// Of which send, where there are two?
+		// With two sends, the report does not say about which one it is.
 		if c.sentTwice() && !c.shape.CoversKey {
 			return parked
 		}
 		return unpaid
 	default:
-		// Taken, or not sent this time and taken the next.
+		// It was accepted, or was not sent this time and is accepted the next.
 		return paid
 	}
 }
 
-// replaysOf says how the bank of each shape answers a key that it has seen.
+// replaysOf returns how the bank of each shape answers a key that it has seen.
 func replaysOf(all []cell) map[simrail.Shape]railsim.Replay {
 	replays := make(map[simrail.Shape]railsim.Replay)
 	for _, c := range all {

@@ -56,7 +56,7 @@ func TestEveryWordForDuplicate(t *testing.T) {
 	}
 }
 
-// playTable plays cells to their ends, and returns how many were sent again.
+// playTable plays cells to their ends, and returns how many instructions were sent again.
 func playTable(t *testing.T, all []cell) (resent int) {
 	t.Helper()
 	s := newStage(t, all, speed)
@@ -78,8 +78,8 @@ func cellRules(all []cell, shape simrail.Shape) []railsim.Fault {
 	return rules
 }
 
-// play enqueues what kills its worker and lets one be killed by it; then the rest,
-// with a relayer, two reapers and a person who resumes paused rails.
+// play first enqueues the instructions that kill their worker and lets a worker be killed by them;
+// then it plays the rest, with a relayer, two reapers and an operator who resumes paused rails.
 func (s *stage) play(all []cell) map[string]payment.ID {
 	s.t.Helper()
 	var deadly, others []cell
@@ -114,7 +114,7 @@ func (s *stage) play(all []cell) map[string]payment.ID {
 	return ids
 }
 
-// awaitEnds waits until every cell is where the table says.
+// awaitEnds waits until every cell has the end that the table gives.
 func (s *stage) awaitEnds(all []cell, ids map[string]payment.ID) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 90*time.Second)
@@ -142,7 +142,7 @@ func (s *stage) awaitEnds(all []cell, ids map[string]payment.ID) {
 	}
 }
 
-// rows tells an instruction's rows.
+// rows describes an instruction's rows.
 func (s *stage) rows(id payment.ID) string {
 	var rows string
 	s.cell.QueryRow(`SELECT coalesce(string_agg(state || coalesce(' ' || result, '') || coalesce(' ' || error_code, ''), ', ' ORDER BY attempt_no), '')
@@ -150,8 +150,8 @@ func (s *stage) rows(id payment.ID) string {
 	return rows
 }
 
-// compareBanks asks each bank's ledger, which was on disk before any caller was
-// told. An execution is told by its reference, which is the instruction's own id.
+// compareBanks compares the cells with each bank's ledger, which was on disk before any caller had
+// an answer. An execution is recognized by its reference, which is the instruction's own id.
 func (s *stage) compareBanks(all []cell) {
 	s.t.Helper()
 	executed := make(map[string]int)
@@ -176,8 +176,8 @@ func (s *stage) compareBanks(all []cell) {
 	}
 }
 
-// compareLetters insists that a person is asked about what the table parks or
-// fails, and about nothing else.
+// compareLetters checks that an operator is asked about what the table parks or fails, and about
+// nothing else.
 func (s *stage) compareLetters(all []cell) {
 	s.t.Helper()
 	letters, err := s.reader.DeadLetters(s.t.Context(), reader.LetterFilter{Limit: reader.LettersMax})

@@ -33,8 +33,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// speed is short enough for a test and long enough for a busy machine: an answer
-// that is late by itself would be another cell.
+// speed is short enough for a test and long enough for a busy machine: an answer that is late for
+// another reason would be another cell.
 var speed = simrail.Speed{
 	Answer: 2500 * time.Millisecond, Settle: 10 * time.Millisecond, Callback: time.Minute,
 	Ask: 300 * time.Millisecond, Inquiries: 6, NotFoundAge: 100 * time.Millisecond,
@@ -114,7 +114,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// faults makes every bank play its cells.
+// faults sets the rules by which every bank plays its cells.
 func (s *stage) faults(all []cell) {
 	s.t.Helper()
 	for shape, bank := range s.banks {
@@ -122,7 +122,7 @@ func (s *stage) faults(all []cell) {
 	}
 }
 
-// enqueue takes an instruction for each cell and returns the ids by name.
+// enqueue enqueues an instruction for each cell and returns the ids by name.
 func (s *stage) enqueue(all []cell) map[string]payment.ID {
 	s.t.Helper()
 	ingest, err := ingest.Open(s.t.Context(), ledger.Config{URL: s.cell.URL(celltest.Ingest), Cell: s.cell.Schema})
@@ -197,8 +197,8 @@ func (s *stage) background(what string, run func(context.Context) error) (stop f
 	return stop
 }
 
-// resume does what a person does about a rail that was paused because it refused
-// us as a whole, as soon as it is paused.
+// resume resumes, as an operator does, a rail that was paused because it refused us as a whole,
+// as soon as it is paused.
 func (s *stage) resume() {
 	operator, err := operator.Open(s.t.Context(), ledger.Config{URL: s.cell.URL(celltest.Operator), Cell: s.cell.Schema})
 	s.must(err)
@@ -246,8 +246,8 @@ func (p patient) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult,
 	return p.Store.Turn(ctx, turn)
 }
 
-// doomed is the store of a worker that will be killed: it claims and lives, and
-// none of its answers is ever recorded. Once it is dead, nothing gets through.
+// doomed is the store of a worker that will be killed: it claims, and none of its answers is ever
+// recorded. Once it is dead, no call succeeds.
 type doomed struct {
 	relayer.Store
 	dead atomic.Bool

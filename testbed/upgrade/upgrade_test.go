@@ -1,4 +1,4 @@
-// Package upgrade brings a cell from the last released build to this one, under traffic.
+// Package upgrade migrates a cell from the last released build to this one, under traffic.
 package upgrade
 
 import (
@@ -37,9 +37,9 @@ const repository = "../.."
 // enough is how many payments each phase has to see.
 const enough = 20
 
-// TestUpgrade installs the last released build, enqueues and dispatches with it, migrates the
-// cell up under traffic, restarts an old relayer on the new schema, and lets old and new relayers
-// work together and the new ones alone. The bank executes every send, so that its ledger shows
+// TestUpgrade installs the last released build, enqueues and dispatches with it, migrates the cell
+// up under traffic, restarts an old relayer on the new schema, and runs old and new relayers
+// together and then the new ones alone. The bank executes every send, so that its ledger shows
 // what was sent twice.
 //
 // Where no migration came since the release, the new build gets one: a function has another
@@ -99,8 +99,8 @@ func TestUpgrade(t *testing.T) {
 	w.run(w.new, append([]string{"prove", "run"}, proofs...)...)
 }
 
-// proofs are about rows; the one of the schema compares with the committed text, which a
-// migration made for this test is not in.
+// proofs are the proofs about rows. The proof of the schema compares with the committed text,
+// which does not contain a migration made for this test.
 var proofs = []string{"grants", "transitions", "sequence", "nothing-lost"}
 
 // world is an installation under traffic.
@@ -231,7 +231,7 @@ func (w *world) copyTo(dir string) {
 	}
 }
 
-// openBank starts a bank that executes every send, and writes the rail that leads to it.
+// openBank starts a bank that executes every send, and writes the rails file that leads to it.
 func (w *world) openBank() {
 	w.t.Helper()
 	w.ledger, w.rails = filepath.Join(w.dir, "ledger.jsonl"), filepath.Join(w.dir, "rails.yaml")
@@ -306,7 +306,7 @@ func (w *world) stop(p *child.Process) {
 	}
 }
 
-// enqueueUntilEnd enqueues as a caller by SQL does, for as long as the upgrade takes.
+// enqueueUntilEnd enqueues as a caller by SQL does, until the upgrade has ended.
 func (w *world) enqueueUntilEnd() {
 	w.t.Helper()
 	ingest, err := pgx.Connect(w.t.Context(), w.url(install.Ingest))
@@ -335,7 +335,8 @@ func (w *world) enqueueUntilEnd() {
 	}()
 }
 
-// settle ends the traffic, waits until nothing is under way, and returns how many were enqueued.
+// settle ends the traffic, waits until nothing is under way, and returns how many instructions
+// were enqueued.
 func (w *world) settle() int {
 	w.t.Helper()
 	w.end()
@@ -349,7 +350,8 @@ func (w *world) settle() int {
 	return int(w.sent.Load())
 }
 
-// dispatchedBy waits until a worker has dispatched so many more than at the end of the phase before.
+// dispatchedBy waits until a worker has dispatched the given number more than at the end of the
+// phase before.
 func (w *world) dispatchedBy(worker string, more int64) {
 	w.t.Helper()
 	var now int64

@@ -1,4 +1,4 @@
-// Package await waits for what is to become true.
+// Package await waits until a condition is true.
 package await
 
 import (
@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// ErrNotInTime is what [Until] gives up with.
+// ErrNotInTime is the error that [Until] wraps when its bound has passed.
 var ErrNotInTime = errors.New("not in time")
 
-// every is how often it is looked.
+// every is the time between two polls.
 const every = 20 * time.Millisecond
 
-// Until polls until done, an error, the bound or the context's end; it says for what it has waited.
+// Until polls until done returns true or an error, within has passed, or the context ends. When
+// within has passed, its error wraps [ErrNotInTime] and names what it waited for.
 func Until(ctx context.Context, within time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: waited %s for %s", ErrNotInTime, within, what))
 	defer cancel()

@@ -6,12 +6,13 @@
 //
 //	func TestEnqueue(t *testing.T) {
 //		cell := celltest.New(t)
-//		ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
+//		config := ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema}
+//		store, err := ingest.Open(t.Context(), config)
 //		...
 //	}
 //
 // The template behind it is built once per server, from the migrations, the role
-// matrix and the profile; a change of any of them makes a new one.
+// matrix, the logins and the profile; a change of any of them makes a new one.
 package celltest
 
 import (
@@ -55,16 +56,15 @@ func Logins() map[string]string {
 	return install.Logins(Ingest, Relayer, Reaper, Callbacks, API, Events, Operator, Control, Readonly, Auditor)
 }
 
-// Bank is the rail that every cell has, and BankProfile its facts: a rail that
-// answers finally and de-duplicates by key for a day. What it leaves out has
-// its default.
+// Bank is the rail that every cell has, and BankProfile its profile: a rail that answers finally
+// and de-duplicates by key for a day. Fields that the profile leaves out have their defaults.
 const (
 	Bank        = "bank"
 	BankProfile = `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME"}`
 )
 
-// Cell is a cell that belongs to one test. The database of the same name goes
-// with the test; URL, Conn and Pool are those of [pgtest.DB].
+// Cell is a cell that belongs to one test. Its database is dropped with the test; URL, Conn and
+// Pool are those of [pgtest.DB].
 type Cell struct {
 	*pgtest.DB
 	Schema string // the name of the cell
@@ -74,7 +74,7 @@ type Cell struct {
 	idle []*pgx.Conn // of the superuser
 }
 
-// New makes a cell on the server that the test binary shares.
+// New creates a cell on the server that the test binary shares.
 func New(t testing.TB) *Cell {
 	t.Helper()
 	tpl, err := Template()
@@ -84,8 +84,8 @@ func New(t testing.TB) *Cell {
 	return on(t, pgtest.New(t, pgtest.From(tpl)))
 }
 
-// InLocale makes a cell in a database that sorts and folds text by an ICU locale,
-// for example "tr", where I folds to another letter than i.
+// InLocale creates a cell in a database that sorts and folds text by an ICU locale, for example
+// "tr", where I folds to another letter than i.
 func InLocale(t testing.TB, locale string) *Cell {
 	t.Helper()
 	tpl, err := Template()
@@ -96,7 +96,7 @@ func InLocale(t testing.TB, locale string) *Cell {
 	return on(t, pgtest.New(t, pgtest.From(tpl)))
 }
 
-// On makes a cell on a server of the test's own, to be halted and killed.
+// On creates a cell on a server that the test may halt and kill.
 func On(t testing.TB, cluster *pgtest.Cluster) *Cell {
 	t.Helper()
 	tpl, err := Template()
@@ -112,8 +112,8 @@ func on(t testing.TB, db *pgtest.DB) *Cell {
 	return c
 }
 
-// Exec runs a statement as the superuser, on a connection that Exec and QueryRow
-// share: what a statement changes of its session may last or not.
+// Exec runs a statement as the superuser, on a connection that Exec and QueryRow share: a change
+// to the session's state may or may not last.
 func (c *Cell) Exec(sql string, args ...any) {
 	c.t.Helper()
 	err := c.withSuper(func(conn *pgx.Conn) error {
@@ -136,7 +136,7 @@ func (c *Cell) QueryRow(sql string, args []any, into ...any) {
 	}
 }
 
-// RailKey is what the rail knows an instruction by.
+// RailKey returns the key by which the rail knows an instruction.
 func (c *Cell) RailKey(outboxID [16]byte) string {
 	c.t.Helper()
 	var key string
@@ -145,7 +145,7 @@ func (c *Cell) RailKey(outboxID [16]byte) string {
 	return key
 }
 
-// Int reads one number as the superuser.
+// Int returns one number that a query reads as the superuser.
 func (c *Cell) Int(sql string, args ...any) int {
 	c.t.Helper()
 	var n int
@@ -153,9 +153,8 @@ func (c *Cell) Int(sql string, args ...any) int {
 	return n
 }
 
-// ApplyProfile fills in the defaults of a profile, checks it, and puts it in
-// force as the superuser. It returns the version. A rail that is not there yet
-// is made.
+// ApplyProfile fills in the defaults of a profile, checks it, and puts it in force as the
+// superuser. It returns the version. A rail that does not exist yet is created.
 func (c *Cell) ApplyProfile(railType, profileJSON string) int {
 	c.t.Helper()
 	text, err := Canonical(railType, profileJSON)
@@ -165,14 +164,13 @@ func (c *Cell) ApplyProfile(railType, profileJSON string) int {
 	return c.Int("SELECT version FROM "+c.Schema+".apply_rail_profile($1, $2, 'set by a test')", railType, string(text))
 }
 
-// ProfileInForce is the version of the rail's profile, which claims are made by.
+// ProfileInForce returns the version of the rail's profile by which claims are made.
 func (c *Cell) ProfileInForce(railType string) int {
 	c.t.Helper()
 	return c.Int("SELECT profile_version FROM "+c.Schema+".payment_rails WHERE rail_type = $1", railType)
 }
 
-// SetTimeBudget puts a time budget in force as the superuser. Its version is the
-// cell's to give.
+// SetTimeBudget puts a time budget in force as the superuser. The cell chooses its version.
 func (c *Cell) SetTimeBudget(budget outbox.TimeBudget) {
 	c.t.Helper()
 	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET claim_timeout_ms = $1, start_within_ms = $2, "+
@@ -182,8 +180,8 @@ func (c *Cell) SetTimeBudget(budget outbox.TimeBudget) {
 		budget.HeartbeatStale.Milliseconds())
 }
 
-// withSuper keeps connections for the next statement: to open one takes longer
-// than most statements.
+// withSuper runs do on a connection, which it keeps for the next statement: opening one takes
+// longer than most statements.
 func (c *Cell) withSuper(do func(*pgx.Conn) error) error {
 	conn, err := c.takeSuper()
 	if err != nil {
@@ -196,7 +194,7 @@ func (c *Cell) withSuper(do func(*pgx.Conn) error) error {
 	return err
 }
 
-// takeSuper passes over connections that have ended: some tests terminate every
+// takeSuper returns a kept connection that is still open, or a new one: some tests terminate every
 // session, or restart the server.
 func (c *Cell) takeSuper() (*pgx.Conn, error) {
 	c.mu.Lock()
@@ -212,12 +210,12 @@ func (c *Cell) takeSuper() (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is prepared: tests change tables and functions under it.
+	// No statement is prepared: tests change the tables and functions that it uses.
 	config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
 	return pgx.ConnectConfig(c.t.Context(), config)
 }
 
-// disconnect ends the superuser's sessions before the database goes.
+// disconnect ends the superuser's sessions before the database is dropped.
 func (c *Cell) disconnect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +226,7 @@ func (c *Cell) disconnect() {
 	}
 }
 
-// Canonical is a profile with its defaults, in the form that the database stores.
+// Canonical returns a profile with its defaults, in the form that the database stores.
 func Canonical(railType, profileJSON string) ([]byte, error) {
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(profileJSON), &fields); err != nil {
@@ -250,8 +248,8 @@ func Canonical(railType, profileJSON string) ([]byte, error) {
 // can be run on databases that do not sort by bytes.
 const EnvLocale = "RAILHEAD_TEST_LOCALE"
 
-// Template is what every cell is a clone of. The digest covers all that it is
-// built from.
+// Template returns the template that every cell is a clone of. The digest covers everything that
+// it is built from.
 func Template() (pgtest.Template, error) {
 	all, err := migrations.All(migrations.DefaultCell)
 	if err != nil {

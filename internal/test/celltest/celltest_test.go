@@ -10,8 +10,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestCell insists that a cell is as an installation leaves it: granted exactly
-// as the matrix says, with logins that have no more than their role.
+// TestCell checks that a cell is as an installation leaves it: granted exactly as the matrix says,
+// with logins that have no more rights than their role.
 func TestCell(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

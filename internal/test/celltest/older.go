@@ -11,8 +11,8 @@ import (
 //go:embed older.sql
 var olderSQL string
 
-// Age gives the rows of a cell the shape that builds before the table of instructions
-// wrote. The cell holds both shapes of rows from then on. url is the superuser's.
+// Age rewrites the rows of a cell to the form of builds from before the table of instructions. The
+// cell contains rows of both forms from then on. url is the superuser's connection string.
 func Age(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

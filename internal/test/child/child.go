@@ -1,5 +1,5 @@
-// Package child runs the programs of an installation as processes of their own, which never outlive this one and write
-// what they print to a file.
+// Package child runs the programs of an installation as processes that never outlive this one, and
+// writes their output to a file.
 package child
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
-// Command is what is started.
+// Command describes the process to start.
 type Command struct {
-	Name   string // for people
+	Name   string // for messages
 	Binary string
 	Args   []string
 	Env    []string            // all of it: see [Clean]
@@ -31,7 +31,7 @@ type Command struct {
 	As     *syscall.Credential // nil: this process's account
 }
 
-// Process is a child. It is never started again by itself.
+// Process is a child process. It is never restarted automatically.
 type Process struct {
 	Command
 	cmd    *exec.Cmd
@@ -40,7 +40,7 @@ type Process struct {
 	wanted atomic.Bool
 }
 
-// Clean leaves out of an environment what would lead a child to another installation.
+// Clean removes from an environment the variables that would lead a child to another installation.
 func Clean(environment []string) []string {
 	kept := make([]string, 0, len(environment))
 	for _, each := range environment {
@@ -52,15 +52,15 @@ func Clean(environment []string) []string {
 	return kept
 }
 
-// In is a command that runs in a folder, where its output is in a log of its name. Its environment is this process's,
-// cleaned, with these variables.
+// In returns a command that runs in a folder and writes its output to a log of its name there. Its
+// environment is this process's, cleaned, with the given variables.
 func In(dir, name, binary string, env []string, args ...string) Command {
 	return Command{Name: name, Binary: binary, Args: args, Env: append(Clean(os.Environ()), env...), Dir: dir,
 		Log: filepath.Join(dir, name+".log")}
 }
 
 // Start starts the command in a process group of its own: a Ctrl-C in the terminal reaches this
-// process alone, which then stops its children in order.
+// process only, which then stops its children gracefully.
 func (c Command) Start() (*Process, error) {
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -81,8 +81,8 @@ func (c Command) Start() (*Process, error) {
 	return p, nil
 }
 
-// Listen starts a program that writes to a file where it listens, and waits until it has. With an error the process is
-// there if it was started.
+// Listen starts a program that writes the address on which it listens to a file, and waits until
+// it has. With an error the process is returned too, if it was started.
 func (c Command) Listen(ctx context.Context, file string) (p *Process, addr string, err error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, "", err
@@ -94,13 +94,13 @@ func (c Command) Listen(ctx context.Context, file string) (p *Process, addr stri
 	return p, addr, err
 }
 
-// PID is the process's id.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Over is closed when it has ended.
+// Over returns a channel that is closed when the process has ended.
 func (p *Process) Over() <-chan struct{} { return p.over }
 
-// Alive reports whether it has not ended.
+// Alive reports whether the process has not ended.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.over:
@@ -110,7 +110,8 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Signal sends one; a process that has ended hears nothing.
+// Signal sends a signal. It returns an error that wraps [os.ErrProcessDone] if the process has
+// ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if !p.Alive() {
 		return fmt.Errorf("%s: %w (%v); its log is %s", p.Name, os.ErrProcessDone, p.result, p.Log)
@@ -118,10 +119,10 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// Want says that its end is wanted, whatever it ends by.
+// Want marks the end of the process as wanted, whatever causes it.
 func (p *Process) Want() { p.wanted.Store(true) }
 
-// Kill ends it as the kernel's out-of-memory killer would, and waits.
+// Kill ends the process as the kernel's out-of-memory killer would, and waits.
 func (p *Process) Kill() error {
 	p.Want()
 	err := p.Signal(syscall.SIGKILL)
@@ -129,7 +130,7 @@ func (p *Process) Kill() error {
 	return err
 }
 
-// Stop asks it to end in order, and waits; the error says that it did not.
+// Stop asks the process to end gracefully, and waits. It returns an error if the process did not.
 func (p *Process) Stop(within time.Duration) error {
 	p.Want()
 	if !p.Alive() {
@@ -141,7 +142,8 @@ func (p *Process) Stop(within time.Duration) error {
 	return p.Ends(within)
 }
 
-// Ends waits for a process that was asked to end; the error says that it did not, and was killed.
+// Ends waits for a process that was asked to end. It returns an error if the process failed, or did
+// not end within the time and was killed.
 func (p *Process) Ends(within time.Duration) error {
 	p.Want()
 	timer := time.NewTimer(within)
@@ -157,7 +159,7 @@ func (p *Process) Ends(within time.Duration) error {
 	}
 }
 
-// Died says how a process ended whose end was not wanted, nil where it lives.
+// Died returns an error that says how the process ended, nil if it lives or its end was wanted.
 func (p *Process) Died() error {
 	if p.Alive() || p.wanted.Load() {
 		return nil
@@ -165,7 +167,8 @@ func (p *Process) Died() error {
 	return fmt.Errorf("%s ended by itself: %v; its log is %s", p.Name, p.result, p.Log)
 }
 
-// Failed is how a process failed whose end was not wanted, nil where it lives or has ended well.
+// Failed returns an error that says how the process failed, nil if it lives, has ended well or its
+// end was wanted.
 func (p *Process) Failed() error {
 	if p.Alive() || p.result == nil || p.wanted.Load() {
 		return nil
@@ -173,10 +176,10 @@ func (p *Process) Failed() error {
 	return fmt.Errorf("%s failed: %w; its log is %s", p.Name, p.result, p.Log)
 }
 
-// StartWithin bounds how long a child may take until it can work. The machine may be shared.
+// StartWithin bounds the time until a child is ready. The machine may be shared.
 const StartWithin = 40 * time.Second
 
-// Until waits until a child has come to something, for as long as it lives.
+// Until waits until done returns true, as long as the child lives.
 func (p *Process) Until(ctx context.Context, what string, done func() bool) error {
 	return await.Until(ctx, StartWithin, p.Name+" to "+what, func() (bool, error) {
 		if done() {
@@ -189,7 +192,7 @@ func (p *Process) Until(ctx context.Context, what string, done func() bool) erro
 	})
 }
 
-// AwaitFile waits for the file in which a child says where it listens.
+// AwaitFile waits for the file to which a child writes the address on which it listens.
 func (p *Process) AwaitFile(ctx context.Context, path string) (text string, err error) {
 	err = p.Until(ctx, "listen", func() bool {
 		read, err := os.ReadFile(path)
@@ -199,7 +202,7 @@ func (p *Process) AwaitFile(ctx context.Context, path string) (text string, err 
 	return text, err
 }
 
-// AwaitReady waits until a child at an address says that it can work.
+// AwaitReady waits until a child at an address reports that it is ready.
 func (p *Process) AwaitReady(ctx context.Context, addr string) error {
 	client := &http.Client{Timeout: time.Second}
 	return p.Until(ctx, "be ready", func() bool {
@@ -212,8 +215,8 @@ func (p *Process) AwaitReady(ctx context.Context, addr string) error {
 	})
 }
 
-// FreeAddr is an address on which no process listens at this moment, for
-// programs that can't say which port they got.
+// FreeAddr returns an address on which no process listens at this moment, for programs that can't
+// report which port they got.
 func FreeAddr() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -6,11 +6,12 @@ import (
 	"syscall"
 )
 
-// Start starts cmd so that the kernel sends it sig when this process dies, however it dies, and sends
-// the result of Wait to the returned channel.
+// Start starts cmd so that the kernel sends it sig when this process dies, however it dies, and
+// sends the result of Wait to the returned channel.
 //
-// The parent-death signal is bound to the *thread* that forked, not to the process: were the Go runtime to
-// retire that thread, a healthy child would be killed. So one goroutine keeps the thread until the child has gone.
+// The parent-death signal is bound to the *thread* that forked, not to the process: if the Go
+// runtime retired that thread, a healthy child would be killed. So one goroutine keeps the thread
+// until the child has ended.
 func Start(cmd *exec.Cmd, sig syscall.Signal) (<-chan error, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

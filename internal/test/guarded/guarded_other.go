@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Start starts cmd and sends the result of Wait to the returned channel. Without the parent-death signal
-// of Linux a watching shell stands in for it; see Watch for what it can't do.
+// Start starts cmd and sends the result of Wait to the returned channel. A watching shell replaces
+// Linux's parent-death signal; see Watch for its limits.
 func Start(cmd *exec.Cmd, sig syscall.Signal) (<-chan error, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err

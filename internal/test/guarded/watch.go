@@ -9,15 +9,16 @@ import (
 	"syscall"
 )
 
-// watchScript reads from a pipe that no process ever writes to. The read ends when the last writer, our
-// process, is gone, by whatever death.
+// watchScript reads from a pipe that no process ever writes to. The read ends when the last
+// writer, our process, has ended in any way.
 const watchScript = `read -r _; kill -"$1" "$0"`
 
-// Watch starts a shell that sends sig to pid once this process has died: the stand-in for the parent-death
-// signal where the kernel has none. The returned function ends it; call it when pid has ended.
+// Watch starts a shell that sends sig to pid once this process has died. It replaces the
+// parent-death signal where the kernel has none. The returned function ends the shell; call it
+// when pid has ended.
 //
-// It is weaker than the kernel's way: killing the shell disarms it, and a process group that is killed as a
-// whole takes it along (hence the group of its own).
+// It is weaker than the kernel's signal: killing the shell disarms it, and so does killing its
+// process group (hence it has a group of its own).
 func Watch(pid int, sig syscall.Signal) (end func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -33,7 +34,8 @@ func Watch(pid int, sig syscall.Signal) (end func(), err error) {
 		return nil, fmt.Errorf("starting the watch over process %d: %w", pid, err)
 	}
 	return func() {
-		// Kill before the pipe closes, or the shell would signal a pid that may be another process's by now.
+		// Kill before the pipe closes, or the shell would signal a pid that may be another process's by
+		// now.
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		w.Close()

@@ -1,5 +1,5 @@
-// Package install puts a whole cell into a database, as an administrator does with railhead roles,
-// migrate and roles login: the one recipe of local runs, tests, faults and benchmarks.
+// Package install installs a whole cell in a database, as an administrator does with railhead
+// roles, migrate and roles login. Local runs, tests, faults and benchmarks share it.
 package install
 
 import (
@@ -19,8 +19,8 @@ import (
 // Database is the name of a private server's database.
 const Database = "railhead"
 
-// Logins are one a component and two for operators, whose acts are logged by
-// login. Each is a member of one role.
+// The logins: one for each component and two for operators, whose acts are logged by login. Each
+// is a member of one role.
 const (
 	Relayer   = "railhead_relayer_login"
 	Reaper    = "railhead_reaper_login"
@@ -36,7 +36,7 @@ const (
 	Auditor   = "railhead_auditor_login"
 )
 
-// Logins maps each login to its role; with names, those alone.
+// Logins maps each login to its role; with names, only those logins.
 func Logins(names ...string) map[string]string {
 	all := map[string]string{
 		Relayer: "railhead_executor", Reaper: "railhead_executor", Callbacks: "railhead_callbacks", Ingest: "railhead_ingest",
@@ -53,11 +53,11 @@ func Logins(names ...string) map[string]string {
 	return all
 }
 
-// NoPassword is for servers that ask for none.
+// NoPassword is the password function for servers that ask for none.
 func NoPassword(string) string { return "" }
 
-// Create makes the database on a private server unless it is there, and returns
-// the administrator's connection string.
+// Create creates the database on a private server unless it exists, and returns the
+// administrator's connection string.
 func Create(ctx context.Context, server *pgserver.Server) (string, error) {
 	conn, err := pgx.Connect(ctx, server.URL(pgserver.Superuser, pgserver.Superuser))
 	if err != nil {
@@ -77,8 +77,8 @@ func Create(ctx context.Context, server *pgserver.Server) (string, error) {
 	return server.URL(Database, pgserver.Superuser), nil
 }
 
-// On makes the database on a private server, with all logins and this time budget, and returns the administrator's
-// connection string.
+// On creates the database on a private server, with all logins and this time budget, and returns
+// the administrator's connection string.
 func On(ctx context.Context, server *pgserver.Server, cell string, budget outbox.TimeBudget) (admin string, err error) {
 	if admin, err = Create(ctx, server); err != nil {
 		return "", err
@@ -89,8 +89,8 @@ func On(ctx context.Context, server *pgserver.Server, cell string, budget outbox
 	return admin, SetTimeBudget(ctx, admin, cell, budget, "a private server")
 }
 
-// Prepare makes roles, schema, grants and logins, and returns the migrations that
-// it applied. Password gives each login its own; empty leaves it as it is.
+// Prepare creates roles, schema, grants and logins, and returns the migrations that it applied.
+// Password gives each login its own; an empty one leaves the login's password unchanged.
 func Prepare(
 	ctx context.Context, admin, cell string, logins map[string]string, password func(login string) string,
 ) (_ []migrations.Step, err error) {
@@ -116,7 +116,7 @@ func Prepare(
 	return changes.Steps, ensureLogins(ctx, conn, logins, password)
 }
 
-// EnsureLogins makes the logins alone, of roles that are there.
+// EnsureLogins creates only the logins, of roles that exist.
 func EnsureLogins(ctx context.Context, admin string) (err error) {
 	conn, err := pgx.Connect(ctx, admin)
 	if err != nil {
@@ -137,8 +137,8 @@ func ensureLogins(
 	return nil
 }
 
-// SetTimeBudget changes the time budget of a cell, as an operator does with
-// railhead settings set. Spans that are 0 stay as they are.
+// SetTimeBudget changes the time budget of a cell, as an operator does with railhead settings set.
+// Spans that are 0 stay unchanged.
 func SetTimeBudget(ctx context.Context, admin, cell string, budget outbox.TimeBudget, reason string) error {
 	changes := make(map[string]int64)
 	for _, s := range budget.Settings() {

@@ -10,8 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/migrations"
 )
 
-// TestTwice installs a cell on a server of its own, twice over: the second time
-// finds everything in place.
+// TestTwice installs a cell on a private server twice: the second time finds everything in place.
 func TestTwice(t *testing.T) {
 	t.Parallel()
 	server, err := pgserver.Start(t.Context(), pgserver.Options{})

@@ -9,15 +9,14 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// dataElsewhere is where the data of a private server goes if the server's
-// account may not enter the folder of the run.
+// dataElsewhere is the place of a private server's data if the server's account may not enter the
+// folder of the run.
 const dataElsewhere = "/var/lib/railhead"
 
-// placeData returns the data folder of the private server: pg in the folder of
-// the run. As root in a closed folder, such as root's home, the server runs as an
-// account that may not enter there, and no mode of the caller's folders is changed
-// for it: the data then goes below elsewhere, and a symbolic link named pg leads the
-// next run to it.
+// placeData returns the data folder of the private server: pg in the folder of the run. If this
+// process is root and the folder is closed, such as one in root's home, the server runs under an
+// account that may not enter it, and the modes of the caller's folders are not changed for it. The
+// data then goes below elsewhere, and a symbolic link named pg leads the next run to it.
 func (i *installation) placeData() (string, error) {
 	own := filepath.Join(i.Dir, "pg")
 	closed := pgserver.Reachable(i.Dir)
@@ -42,8 +41,8 @@ func (i *installation) placeData() (string, error) {
 	return data, makeOpen(filepath.Dir(data))
 }
 
-// linkData makes a new folder below elsewhere and then the link to the data in it.
-// A crash between the two leaves an empty folder, which no run uses.
+// linkData creates a new folder below elsewhere and then the link to the data in it. A crash
+// between the two leaves an empty folder, which no run uses.
 func linkData(link, elsewhere string) error {
 	if err := pgserver.Reachable(elsewhere); err != nil {
 		return err
@@ -67,8 +66,8 @@ func linkData(link, elsewhere string) error {
 	return err
 }
 
-// makeOpen makes the folders of a path that are missing, and lets every account
-// enter them, whatever the umask is.
+// makeOpen creates the missing folders of a path, and lets every account enter them, whatever the
+// umask is.
 func makeOpen(path string) error {
 	err := os.Mkdir(path, 0o755)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// openFolder is a new folder that every account may enter; that of t.TempDir
-// lies in one of the caller's own.
+// openFolder creates a folder that every account may enter; that of t.TempDir is in one of the
+// caller's own.
 func openFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/tmp", "lr-*")
@@ -33,7 +33,7 @@ func openFolder(t *testing.T) string {
 	return folder
 }
 
-// closedRun is the folder of a run in a checkout below a folder of mode 0700.
+// closedRun returns the folder of a run in a checkout below a folder of mode 0700.
 func closedRun(t *testing.T) (dir, above string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -50,8 +50,8 @@ func closedRun(t *testing.T) (dir, above string) {
 	return dir, above
 }
 
-// withDatabase starts the database of a run, lets use do something with it, and
-// stops it. It returns what was printed.
+// withDatabase starts the database of a run, calls use with it, and stops it. It returns what was
+// printed.
 func withDatabase(t *testing.T, dir, elsewhere string, use func(*installation, *pgx.Conn)) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -116,7 +116,8 @@ func TestDataOfAClosedFolder(t *testing.T) {
 	})
 }
 
-// A run that was killed leaves its server and its folders to the next one.
+// TestKilledRunInAClosedFolder checks that a run that was killed leaves its server and its folders
+// to the next one.
 func TestKilledRunInAClosedFolder(t *testing.T) {
 	t.Parallel()
 	dir, _ := closedRun(t)
@@ -162,7 +163,8 @@ func TestKilledRunInAClosedFolder(t *testing.T) {
 	})
 }
 
-// Where the server's account may enter, all stays in the folder of the run.
+// TestDataOfAnOpenFolder checks that all data stays in the folder of the run if the server's
+// account may enter it.
 func TestDataOfAnOpenFolder(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := openFolder(t), filepath.Join(openFolder(t), "railhead")
@@ -175,7 +177,8 @@ func TestDataOfAnOpenFolder(t *testing.T) {
 	}
 }
 
-// Data can't go below a folder that is closed as well; the error names both.
+// TestDataHasNoPlace checks that data can't go below a folder that is closed as well; the error
+// names both.
 func TestDataHasNoPlace(t *testing.T) {
 	t.Parallel()
 	dir, above := closedRun(t)

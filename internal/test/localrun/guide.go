@@ -19,7 +19,7 @@ type offer struct{ name, login, variable, purpose string }
 // administrator is the superuser of a private server.
 var administrator = offer{"admin", pgserver.Superuser, "RAILHEAD_ADMIN_URL", "Migrates, and makes roles and logins."}
 
-// offers are the logins of a run, each a member of one role.
+// offers lists the logins of a run, each a member of one role.
 var offers = []offer{
 	{"ingest", "railhead_ingest_login", "RAILHEAD_INGEST_URL", "Enqueues payments and asks for their state."},
 	{"reader", "railhead_readonly_login", "RAILHEAD_READER_URL", "Reads everything: payment show, status."},
@@ -35,7 +35,7 @@ var offers = []offer{
 	{"control", "railhead_control_login", "RAILHEAD_AUDITOR_URL", "Runs the proofs of the sequences."},
 }
 
-// switches are what the simulated bank can be made to do, as rules of railsim.
+// switches lists the faults that the simulated bank can be given, as rules of railsim.
 var switches = []struct{ name, rules, effect string }{
 	{"lose", `{"kind":"drop_after"}`, "Executes each payment and loses the answer: UNKNOWN until an inquiry."},
 	{"refuse", `{"kind":"refuse"}`, "Refuses each new payment for lack of funds (AM04): FAILED."},
@@ -43,8 +43,8 @@ var switches = []struct{ name, rules, effect string }{
 	{"normal", ``, "Executes each payment and answers, as at the start."},
 }
 
-// explain prints how to go on by hand: lines to copy, each below a comment that
-// says what it is for.
+// explain prints how to continue by hand: lines to copy, each below a comment that says what it is
+// for.
 func (i *installation) explain(ctx context.Context) error {
 	token, err := i.token(ctx)
 	if err != nil {
@@ -89,8 +89,8 @@ curl -sS "$RAILHEAD_API/v1/instructions" -H "Authorization: Bearer $RAILHEAD_TOK
 	return nil
 }
 
-// printedURL is loginURL without what the socket of a private server makes
-// superfluous, so that it fits a line.
+// printedURL returns loginURL without the parts that the socket of a private server makes
+// superfluous, so that it fits on a line.
 func (i *installation) printedURL(login string) string {
 	full := i.loginURL(login)
 	parsed, err := url.Parse(full)
@@ -102,8 +102,8 @@ func (i *installation) printedURL(login string) string {
 	return parsed.String()
 }
 
-// nearPath is a path as it is shorter: relative to the working directory if it
-// lies below it.
+// nearPath returns the shorter form of a path: relative to the working directory if the path is
+// below it.
 func nearPath(path string) string {
 	here, err := os.Getwd()
 	if err != nil {

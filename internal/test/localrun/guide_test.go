@@ -17,8 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// running is a local run of the built programs, and what it printed until it
-// was up.
+// running is a local run of the built programs, with what it printed until it was up.
 type running struct {
 	printed []string
 	logins  map[string]string // connection string by name
@@ -69,8 +68,8 @@ func startRun(t *testing.T) *running {
 	return r
 }
 
-// read finds the lines to copy, each below the comment that names it. Two words
-// that are one name have one blank between them.
+// read finds the lines to copy, each below the comment that names it. Two words that form one name
+// are separated by one blank.
 func (r *running) read() {
 	for n, line := range r.printed[1:] {
 		comment, _ := strings.CutPrefix(r.printed[n], "# ")
@@ -84,7 +83,7 @@ func (r *running) read() {
 	}
 }
 
-// shell runs what was printed, as a user does.
+// shell runs a printed line, as a user does.
 func shell(t *testing.T, command string) string {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), "bash", "-c", command).CombinedOutput()
@@ -107,8 +106,8 @@ func connect(t *testing.T, url string) *pgx.Conn {
 // columns bounds the lines to copy and the comments above them.
 const columns = 96
 
-// TestPrintedLines logs in by each connection string that a run prints, and turns
-// each switch of its bank.
+// TestPrintedLines logs in with each connection string that a run prints, and applies each switch
+// of its bank.
 func TestPrintedLines(t *testing.T) {
 	r := startRun(t)
 	for _, line := range r.printed {
@@ -186,7 +185,7 @@ func (r *running) enqueueAndShow(t *testing.T) {
 	}
 }
 
-// overHTTP runs the printed call, twice: the second time nothing is enqueued.
+// overHTTP runs the printed call twice: the second time enqueues nothing.
 func (r *running) overHTTP(t *testing.T) {
 	begin := slices.IndexFunc(r.printed, func(line string) bool { return strings.HasPrefix(line, "RAILHEAD_API=") })
 	end := slices.IndexFunc(r.printed, func(line string) bool { return strings.HasSuffix(line, "}}}'") })
@@ -201,8 +200,8 @@ func (r *running) overHTTP(t *testing.T) {
 	}
 }
 
-// turnSwitches pays under each switch and waits for what the archive says of the
-// first send; what was busy is paid when the bank is normal again.
+// turnSwitches pays under each switch and waits until the archive shows the expected result of the
+// first send; a payment that was refused as busy is paid when the bank is normal again.
 func (r *running) turnSwitches(t *testing.T) {
 	ingest, reader := connect(t, r.logins["ingest"]), connect(t, r.logins["reader"])
 	await := func(what, id, sql string) {

@@ -20,7 +20,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// installation is what has been started so far, in that order.
+// installation holds what has been started so far, in that order.
 type installation struct {
 	Options
 	runID     string
@@ -34,11 +34,11 @@ type installation struct {
 	api       *process
 	apiAddr   string
 	reader    *reader.Reader
-	// passwords of the logins, on the server of DATABASE_URL.
+	// passwords holds those of the logins, on the server of DATABASE_URL.
 	passwords map[string]string
 }
 
-// timeBudget is that of the cell of a local run.
+// timeBudget is the time budget of a local run's cell.
 var timeBudget = outbox.TimeBudget{
 	ClaimTimeout: 30 * time.Second, StartWithin: time.Second, RecordWithin: 5 * time.Second, Drain: 10 * time.Second,
 	HeartbeatStale: 3 * time.Second,
@@ -77,7 +77,7 @@ func (i *installation) startDatabase(ctx context.Context) error {
 func (i *installation) prepareDatabase(ctx context.Context) error {
 	steps, err := install.Prepare(ctx, i.admin, i.Cell, install.Logins(), func(login string) string {
 		if i.server == nil {
-			// That server may ask for passwords: new ones for this run.
+			// That server may ask for passwords, so this run sets new ones.
 			i.passwords[login] = rand.Text()
 		}
 		return i.passwords[login]
@@ -99,7 +99,7 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 	return nil
 }
 
-// loginURL is the administrator's connection string with another login.
+// loginURL returns the administrator's connection string with another login.
 func (i *installation) loginURL(login string) string {
 	if i.server != nil {
 		return i.server.URL(install.Database, login)
@@ -130,7 +130,7 @@ func (i *installation) startBank(ctx context.Context) error {
 		return err
 	}
 	i.bankAddr = addr
-	// A bank that is started again must come back where the relayer expects it.
+	// A bank that is restarted must listen where the relayer expects it.
 	bank.comesBackAt(addr)
 	i.say("bank: http://%s, its own ledger in %s", addr, i.bankLedger())
 	return nil
@@ -172,7 +172,7 @@ func (i *installation) startServices(ctx context.Context) error {
 		return err
 	}
 	addrFile := filepath.Join(i.Dir, "api-callers.addr")
-	// Tokens for events are of this run alone.
+	// The key of event tokens belongs to this run only.
 	common = append(common, "RAILHEAD_API_ADDR_FILE="+addrFile, "RAILHEAD_API_EVENT_KEYS=env:EVENT_KEY",
 		"EVENT_KEY="+rand.Text()+rand.Text())
 	if i.api, err = start("api", "RAILHEAD_API_URL", install.API); err != nil {
@@ -182,7 +182,7 @@ func (i *installation) startServices(ctx context.Context) error {
 	return err
 }
 
-// token makes a token of the HTTP API for this run.
+// token creates a token of the HTTP API for this run.
 func (i *installation) token(ctx context.Context) (string, error) {
 	conn, err := pgx.Connect(ctx, i.admin)
 	if err != nil {
@@ -207,7 +207,7 @@ func (i *installation) stopServices() error {
 	return errors.Join(all...)
 }
 
-// stop ends everything, in the opposite order of its start.
+// stop ends all processes, in the opposite order of their start.
 func (i *installation) stop() error {
 	all := []error{i.stopServices()}
 	if i.bank != nil {
@@ -224,5 +224,5 @@ func (i *installation) stop() error {
 	return errors.Join(all...)
 }
 
-// bankURL is where the adapter reaches the bank.
+// bankURL returns the URL at which the adapter reaches the bank.
 func (i *installation) bankURL() string { return "http://" + i.bankAddr }

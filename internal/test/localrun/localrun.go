@@ -16,20 +16,22 @@ import (
 	"time"
 )
 
-// Options says what to run.
+// Options configures a run.
 type Options struct {
-	// Dir keeps the server's data, the bank's ledger, logs and addresses between runs.
+	// Dir is the folder that keeps the server's data, the bank's ledger, logs and addresses between
+	// runs.
 	Dir string
-	// Evidence receives what the last line was counted from.
+	// Evidence is the folder for the data that the last line was counted from.
 	Evidence string
-	// DatabaseURL uses that server, as an administrator, instead of a private one.
+	// DatabaseURL is the administrator's connection string of a server to use instead of a private
+	// one.
 	DatabaseURL string
 	Cell        string
 	// Railhead and Bank are the binaries to run.
 	Railhead, Bank string
-	// Once ends when everything is paid; else the installation stays up.
+	// Once ends the run when everything is paid; otherwise the installation stays up.
 	Once bool
-	// Instructions and Participants shape the sample, 1 to 100,000.
+	// Instructions and Participants are the size of the sample, 1 to 100,000.
 	Instructions, Participants int
 	// Timeout bounds the payment of the sample; 0 is 5 min.
 	Timeout time.Duration
@@ -40,7 +42,7 @@ type Options struct {
 // Errors that a caller turns into exit codes.
 var (
 	ErrBadOptions = errors.New("can't run with these options")
-	// ErrMismatch: not everything was paid exactly once.
+	// ErrMismatch means that not everything was paid exactly once.
 	ErrMismatch = errors.New("the run did not end with every instruction dispatched and executed exactly once")
 )
 
@@ -69,7 +71,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	if o.Once {
-		// Stop first: the evidence is taken from a system at rest.
+		// The services stop first, so that the evidence is taken from a system at rest.
 		if err := i.stopServices(); err != nil {
 			return err
 		}
@@ -114,7 +116,7 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// say prints a line for the person who watches.
+// say prints a line for the user.
 func (o Options) say(format string, args ...any) {
 	fmt.Fprintf(o.Out, "run: "+strings.TrimSuffix(format, "\n")+"\n", args...)
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// The test binary plays the run that is killed: with these set it starts the
-// database of a local run, prints its [started] and ends with its standard input.
+// The test binary acts as the run that is killed: with these variables set it starts the database
+// of a local run, prints its [started] and ends with its standard input.
 const (
 	dirEnv       = "LOCALRUN_TEST_DIR"
 	elsewhereEnv = "LOCALRUN_TEST_ELSEWHERE"
 )
 
-// started is what that process prints.
+// started is the output of that process.
 type started struct {
 	Admin string
 	PID   int

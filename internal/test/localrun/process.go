@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
-// process is a child that is started again when it dies before it is told to.
+// process is a child that is restarted when it dies before it was told to end.
 type process struct {
 	child.Command
 	say func(string, ...any)
@@ -22,7 +22,7 @@ type process struct {
 	over     chan struct{} // closed when it will not be started again
 }
 
-// restartsMax bounds how often a child is started again.
+// restartsMax bounds how often a child is restarted.
 const restartsMax = 1000
 
 func (i *installation) startProcess(name, binary string, env []string, args ...string) (*process, error) {
@@ -78,7 +78,7 @@ func (p *process) isStopping() bool {
 	return p.stopping
 }
 
-// current is the child that was started last.
+// current returns the child that was started last.
 func (p *process) current() *child.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,12 +96,13 @@ func (p *process) stop(wait time.Duration) error {
 	return err
 }
 
-// awaitFile waits for the file in which the child says where it listens.
+// awaitFile waits for the file to which the child writes the address on which it listens.
 func (p *process) awaitFile(ctx context.Context, path string) (string, error) {
 	return p.current().AwaitFile(ctx, path)
 }
 
-// comesBackAt has the child listen there when it is started again; its first arguments say where.
+// comesBackAt sets the address on which the child listens when it is restarted, by its first
+// arguments.
 func (p *process) comesBackAt(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 
 func (i *installation) railsFile() string { return filepath.Join(i.Dir, "rails.yaml") }
 
-// applyRails writes the rails file for the bank that was just started and puts
-// its profile in force, as an operator does.
+// applyRails writes the rails file for the bank that was just started and puts its profile in
+// force, as an operator does.
 func (i *installation) applyRails(ctx context.Context) error {
 	text, err := railsfile.Bank(i.bankURL())
 	if err != nil {
@@ -38,8 +38,8 @@ func (i *installation) applyRails(ctx context.Context) error {
 
 func (i *installation) sampleFile() string { return filepath.Join(i.Evidence, "instructions.jsonl") }
 
-// writeSample makes the instructions of this run: the same amounts and parties
-// every time, under instruction ids of this run's own.
+// writeSample writes the instructions of this run: the same amounts and parties every time, under
+// instruction ids of this run's own.
 func (i *installation) writeSample() error {
 	file, err := os.Create(i.sampleFile())
 	if err != nil {
@@ -78,8 +78,8 @@ func (i *installation) writeSample() error {
 
 func (i *installation) instructionID(n int) string { return fmt.Sprintf("run-%s-%06d", i.runID, n) }
 
-// paySample enqueues the sample by the command that an ingest team would use,
-// and waits until every instruction is at its end or waits for a person.
+// paySample enqueues the sample with the command that an ingest team would use, and waits until
+// every instruction has ended or waits for an operator.
 func (i *installation) paySample(ctx context.Context) (summary, error) {
 	if err := i.writeSample(); err != nil {
 		return summary{}, fmt.Errorf("writing the sample: %w", err)

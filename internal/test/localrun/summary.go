@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// summary is a run as the database tells it.
+// summary is the state of a run in the database.
 type summary struct {
 	states map[payment.ID]string // by instruction; PENDING, UNKNOWN or ACCEPTED while it waits
 	took   time.Duration
@@ -29,7 +29,7 @@ func (s summary) counts() map[string]int {
 	return counts
 }
 
-// ended reports whether every instruction is at an end, or with a person.
+// ended reports whether every instruction has ended or waits for an operator.
 func (s summary) ended(wanted int) bool {
 	if len(s.states) != wanted {
 		return false
@@ -44,7 +44,7 @@ func (s summary) ended(wanted int) bool {
 	return true
 }
 
-// awaitEnd watches the run and shows how far it is.
+// awaitEnd waits for the end of the run and shows its progress.
 func (i *installation) awaitEnd(ctx context.Context) (summary, error) {
 	begun := time.Now()
 	tick := time.NewTicker(250 * time.Millisecond)
@@ -82,8 +82,8 @@ func countsLine(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// conclude compares the database with the bank's ledger file, keeps both as
-// evidence, and prints the line that everything is judged by.
+// conclude compares the database with the bank's ledger file, keeps both as evidence, and prints
+// the line that the run is judged by.
 func (i *installation) conclude(ctx context.Context, end summary) error {
 	if err := i.keepEvidence(ctx); err != nil {
 		return err

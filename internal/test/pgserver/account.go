@@ -12,11 +12,12 @@ import (
 	"syscall"
 )
 
-// dropTo are the accounts that a server started by root may run as, best first. Debian and Red Hat create
-// "postgres" with the package; a container with downloaded programs only has "nobody".
+// dropTo are the accounts under which a server started by root may run, the preferred one first.
+// Debian and Red Hat create "postgres" with the package; a container with downloaded programs only
+// has "nobody".
 var dropTo = []string{"postgres", "nobody"}
 
-// account is who PostgreSQL's processes run as.
+// account is the account under which PostgreSQL's processes run.
 type account struct {
 	name string
 	uid  uint32
@@ -24,7 +25,7 @@ type account struct {
 	drop bool // true: we are root and switch to this account
 }
 
-// serverAccount is the calling account, or for root the first unprivileged one of dropTo.
+// serverAccount returns the calling account, or for root the first unprivileged one of dropTo.
 func serverAccount() (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		name := strconv.Itoa(uid)
@@ -49,8 +50,8 @@ func serverAccount() (account, error) {
 		"create one (useradd --system postgres) or start as a normal user", strings.Join(dropTo, " or "))
 }
 
-// apply makes cmd run as a. Its environment loses the PG* variables of the caller's psql habits: PGDATA or
-// PGPORT must not redirect a private server.
+// apply makes cmd run under a. It removes the caller's PG* variables from the environment: PGDATA
+// or PGPORT must not redirect a private server.
 func (a account) apply(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -66,7 +67,7 @@ func (a account) apply(cmd *exec.Cmd) {
 	cmd.Env = append(cmd.Env, "LC_ALL=C")
 }
 
-// own gives path to a; nothing to do for a normal user.
+// own makes a the owner of path. It does nothing for a normal user.
 func (a account) own(path string) error {
 	if !a.drop {
 		return nil
@@ -74,9 +75,9 @@ func (a account) own(path string) error {
 	return os.Chown(path, int(a.uid), int(a.gid))
 }
 
-// Reachable reports whether the account that a server would run as can enter dir and every folder above it.
-// The error names the folder that stops it: a checkout below root's home (mode 0700) is the usual one.
-// Parts of the path that don't exist yet are no obstacle.
+// Reachable reports whether the account that a server would run as can enter dir and every folder
+// above it. The error names the folder that stops it: a checkout below root's home (mode 0700) is
+// the usual one. Parts of the path that don't exist yet are no obstacle.
 func Reachable(dir string) error {
 	acct, err := serverAccount()
 	if err != nil {
@@ -85,7 +86,8 @@ func Reachable(dir string) error {
 	return acct.reach(dir)
 }
 
-// reach checks dir and the folders above it, first by their real names: a shell may have come here by a symbolic link.
+// reach checks dir and the folders above it, first by their real names: a shell may have come here
+// by a symbolic link.
 func (a account) reach(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -22,13 +22,14 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
-// configName is our configuration file in the data folder. ALTER SYSTEM still overrides what it sets.
+// configName is our configuration file in the data folder. ALTER SYSTEM still overrides what it
+// sets.
 const configName = "railhead.conf"
 
 const includeLine = "include_if_exists = '" + configName + "'"
 
-// prepare makes folders and the data in them. A crash between its steps leaves a temporary folder for the
-// next sweep, or a folder <data>.new for the next start.
+// prepare makes folders and the data in them. A crash between its steps leaves a temporary folder
+// for the next sweep, or a folder <data>.new for the next start.
 func (s *Server) prepare(ctx context.Context) (err error) {
 	if err := s.acct.reach(s.opts.TempRoot); err != nil {
 		return err
@@ -53,7 +54,8 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 	return s.chooseTCP()
 }
 
-// openData takes the owner lock of a lasting data folder, stops an orphan on it and creates it if it is new.
+// openData takes the owner lock of a lasting data folder, stops an orphan on it and creates it if
+// it does not exist.
 func (s *Server) openData(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(s.data), 0o755); err != nil {
 		return err
@@ -89,8 +91,8 @@ func (s *Server) openData(ctx context.Context) error {
 	return os.Rename(fresh, s.data)
 }
 
-// clusterMajor is the major version that a data folder was made with; 0 if there is none yet. A folder with
-// other content is an error: it is not ours to fill.
+// clusterMajor returns the major version that a data folder was created with, or 0 if there is none
+// yet. A folder with other content is an error: this package must not fill it.
 func clusterMajor(data string) (int, error) {
 	b, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if err == nil {
@@ -159,8 +161,8 @@ func checkSettings(settings map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// writeConfig writes our settings and makes sure that postgresql.conf reads them: a folder that was copied from
-// elsewhere may not include them yet.
+// writeConfig writes our settings and makes sure that postgresql.conf reads them: a folder that was
+// copied from elsewhere may not include them yet.
 func (s *Server) writeConfig() error {
 	var b strings.Builder
 	set := func(k, v string) { fmt.Fprintf(&b, "%s = '%s'\n", k, strings.ReplaceAll(v, "'", "''")) }
@@ -170,7 +172,7 @@ func (s *Server) writeConfig() error {
 	for _, k := range slices.Sorted(maps.Keys(s.opts.Settings)) {
 		set(k, s.opts.Settings[k])
 	}
-	// Last, so that no setting of the caller opens the server to others.
+	// These come last, so that no setting of the caller opens the server to others.
 	listen := ""
 	if s.tcp != nil {
 		listen = s.tcp.IP.String()
@@ -205,8 +207,9 @@ func appendLine(path, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// chooseTCP fixes the TCP port for the life of the server, so that clients and proxies find it again after a
-// restart. Between choosing and binding another program could take it; the start then says so.
+// chooseTCP fixes the TCP port for the life of the server, so that clients and proxies find it
+// again after a restart. Between choosing and binding another program could take it; the start
+// then fails with that error.
 func (s *Server) chooseTCP() error {
 	if s.opts.TCP == "" {
 		return nil

@@ -39,7 +39,7 @@ func TestDataSurvivesItsStarter(t *testing.T) {
 	execute(t, first.URL, "CREATE TABLE t AS SELECT 7 AS n")
 	first.kill()
 
-	// At once, while the old server may still be on its way out.
+	// It starts at once, while the old server may still be ending.
 	second := startHelper(t, "serve", env)
 	if got := query(t, second.URL, "SELECT n::text FROM t"); got != "7" {
 		t.Errorf("read %q after the crash, want 7", got)
@@ -48,7 +48,8 @@ func TestDataSurvivesItsStarter(t *testing.T) {
 	wantEmpty(t, root)
 }
 
-// orphan starts a server on data the way Start does, but without anything that ends it with us.
+// orphan starts a server on data as Start does, but without anything that ends it with this
+// process.
 func orphan(t *testing.T, srv *Server, args ...string) int {
 	t.Helper()
 	cmd := exec.Command(srv.bin.Path("postgres"), args...)
@@ -71,7 +72,8 @@ func orphan(t *testing.T, srv *Server, args ...string) int {
 	return cmd.Process.Pid
 }
 
-// halted is a lasting data folder that was in use and has no owner any more. The socket folder stays.
+// halted returns a lasting data folder that was in use and has no owner any more. The socket
+// folder stays.
 func halted(t *testing.T, root string) *Server {
 	t.Helper()
 	srv := start(t, Options{TempRoot: root, DataDir: filepath.Join(root, "pg")})
@@ -210,7 +212,7 @@ func TestWatch(t *testing.T) {
 	h.kill()
 	wantGone(t, "watched process", h.PID)
 
-	// Ended in order, the watch signals no process.
+	// After an orderly end the watch signals no process.
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -227,8 +229,8 @@ func TestWatch(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// TestAsNormalUser runs the other account's path: root tests start servers as "postgres" by changing account, a
-// normal user's run them as themselves.
+// TestAsNormalUser starts servers from a process of a normal user if the tests run as root: servers
+// of root run under another account, those of a normal user under the user's own.
 func TestAsNormalUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -32,7 +32,8 @@ const MinMajor = 15
 // versionTimeout bounds one `postgres --version`.
 const versionTimeout = 10 * time.Second
 
-// ErrNotFound says that no usable PostgreSQL is on this machine; the error that wraps it says what to install.
+// ErrNotFound means that no usable PostgreSQL is on this machine; the error that wraps it says
+// what to install.
 var ErrNotFound = errors.New("no usable PostgreSQL found")
 
 // Binaries is one installation of PostgreSQL.
@@ -42,20 +43,23 @@ type Binaries struct {
 	Version string // as the server prints it, for example "15.18 (Debian 15.18-0+deb12u1)"
 	Source  string // where it was found: "RAILHEAD_PG_BIN", "pg_config", "debian", "homebrew", "PATH", "download"
 
-	// Missing lists the optional programs that this installation lacks (of psql, pg_basebackup, pgbench).
+	// Missing lists the optional programs that this installation lacks (of psql, pg_basebackup,
+	// pgbench).
 	Missing []string
 }
 
-// Path returns the absolute path of one program. It does not check that an optional one exists; see Missing.
+// Path returns the absolute path of one program. It does not check that an optional one exists; see
+// Missing.
 func (b Binaries) Path(program string) string { return filepath.Join(b.Dir, program) }
 
-// Find looks for PostgreSQL programs of the wanted major version; 0 means the version that RAILHEAD_PG_MAJOR
-// names, or else any from [MinMajor] up.
+// Find looks for PostgreSQL programs of the wanted major version; 0 means the version that
+// RAILHEAD_PG_MAJOR names, or else any from [MinMajor] up.
 //
-// It looks in RAILHEAD_PG_BIN (alone, when set), then at `pg_config --bindir`, Debian's and Homebrew's folders,
-// PATH, and what scripts/install-postgres.sh has downloaded. The first source with a fitting installation wins,
-// so that the machine's own choice of version counts; inside one source the newest wins.
-// An installation counts only if the account that the server will run as can execute it.
+// It looks in RAILHEAD_PG_BIN (alone, when set), then at `pg_config --bindir`, Debian's and
+// Homebrew's folders, PATH, and what scripts/install-postgres.sh has downloaded. The first source
+// with a fitting installation wins, so that the machine's own choice of version counts; inside one
+// source the newest wins. An installation counts only if the account that the server will run as
+// can execute it.
 //
 // The error wraps [ErrNotFound], lists what was looked at and says what to install.
 func Find(ctx context.Context, major int) (Binaries, error) {
@@ -169,7 +173,8 @@ func downloads() []string {
 	return roots
 }
 
-// moduleRoot is the nearest folder upwards with a go.mod: tests run in the folder of their package.
+// moduleRoot returns the nearest folder upwards with a go.mod: tests run in the folder of their
+// package.
 func moduleRoot() (string, bool) {
 	dir, err := os.Getwd()
 	if err != nil {

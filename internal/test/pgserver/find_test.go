@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// fakeInstall makes a folder that passes for an installation of the given version.
+// fakeInstall creates a folder that looks like an installation of the given version.
 func fakeInstall(t *testing.T, dir, version string) string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -62,7 +62,7 @@ func TestFindInNamedFolder(t *testing.T) {
 		!slices.Equal(b.Missing, []string{"pg_basebackup", "pgbench"}) {
 		t.Errorf("found %+v", b)
 	}
-	// The named folder is the only one: a wrong one must not silently become another.
+	// The named folder is the only one: a wrong one must not be replaced silently by another.
 	for _, bad := range []string{
 		fakeInstall(t, filepath.Join(root, "old"), "14.9"),
 		fakeInstall(t, filepath.Join(root, "odd"), "devel"),

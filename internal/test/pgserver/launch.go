@@ -19,16 +19,17 @@ import (
 const (
 	logTailBytes = 2048 // of the log, quoted when a start goes wrong
 
-	// afterCrash is how long a start is repeated while the processes of a killed server still hold its shared
-	// memory; PostgreSQL refuses to start while they run.
+	// afterCrash is how long a start is repeated while the processes of a killed server still hold its
+	// shared memory; PostgreSQL refuses to start while they run.
 	afterCrash = 5 * time.Second
 
 	// killRounds bounds how often we look for processes of a killed server.
 	killRounds = 1000
 )
 
-// serverArgs are the arguments of our postmaster. They name the data folder only, so that a later run can tell
-// our orphan from any other server; everything else is in the configuration file.
+// serverArgs returns the arguments of our postmaster. They name only the data folder, so that a
+// later run can tell our orphan from any other server; everything else is in the configuration
+// file.
 func serverArgs(data string) []string { return []string{"-D", data} }
 
 // child is one run of the postmaster.
@@ -51,8 +52,8 @@ func (c *child) running() bool {
 	}
 }
 
-// launch starts the postmaster and waits until it answers. A crash of ours right after the fork leaves a server
-// that the parent-death signal ends.
+// launch starts the postmaster and waits until it answers. If this process crashes right after the
+// fork, the parent-death signal ends the server.
 func (s *Server) launch(ctx context.Context) error {
 	retryUntil := time.Now().Add(afterCrash)
 	for {
@@ -92,7 +93,8 @@ func (s *Server) spawn() (*child, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	s.acct.apply(cmd)
 	cmd.Env = append(cmd.Env, s.opts.Env...)
-	// A group of its own: Ctrl-C at the terminal is for us, who still need the database to wind down.
+	// It has a group of its own: a Ctrl-C at the terminal is for this process only, which still needs
+	// the database for an orderly end.
 	cmd.SysProcAttr.Setpgid = true
 	exited, err := guarded.Start(cmd, syscall.SIGQUIT)
 	if err != nil {
@@ -106,8 +108,8 @@ func (s *Server) spawn() (*child, error) {
 	return c, nil
 }
 
-// awaitReady asks until the server answers as a client sees it: it may accept connections and still refuse
-// queries while it recovers.
+// awaitReady polls until the server answers as a client sees it: it may accept connections and
+// still refuse queries while it recovers.
 func (s *Server) awaitReady(ctx context.Context, c *child) error {
 	var last error
 	for {
@@ -142,8 +144,8 @@ func orEnded(err error) error {
 	return err
 }
 
-// stop sends sig and waits; when ctx or its time has ended, it goes on to an immediate stop and then to SIGKILL.
-// A child that has ended already is no error, whatever it ended of.
+// stop sends sig and waits; when ctx or its time has ended, it continues with an immediate stop
+// and then with SIGKILL. A child that has already ended is no error, whatever ended it.
 func (c *child) stop(ctx context.Context, sig syscall.Signal) error {
 	for _, stage := range []struct {
 		ctx  context.Context
@@ -170,13 +172,13 @@ func (c *child) stop(ctx context.Context, sig syscall.Signal) error {
 	return c.kill()
 }
 
-// kill ends the postmaster and its processes by SIGKILL and waits until all are gone. A backend in the middle
-// of a query would otherwise go on, and could still commit.
+// kill ends the postmaster and its processes by SIGKILL and waits until all have ended. Otherwise
+// a backend in the middle of a query would continue, and could still commit.
 func (c *child) kill() error {
 	if !c.running() {
 		return nil
 	}
-	// Stopped, the postmaster can't fork a process that we have not seen.
+	// While it is stopped, the postmaster can't fork a process that we have not seen.
 	if err := c.proc.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing postgres %d: %w", c.pid, err)
 	}
@@ -203,8 +205,8 @@ func (c *child) kill() error {
 	return fmt.Errorf("processes of postgres %d are still there after SIGKILL", c.pid)
 }
 
-// isPostgresChild tells a process of a server ("postgres: checkpointer") from one that got its pid meanwhile.
-// A process that is just ending has lost its arguments already.
+// isPostgresChild distinguishes a process of a server ("postgres: checkpointer") from one that got
+// its pid meanwhile. A process that is just ending has already lost its arguments.
 func isPostgresChild(p process) bool {
 	return len(p.args) == 0 || strings.HasPrefix(p.args[0], "postgres")
 }
@@ -220,7 +222,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// logTail is the end of the server's log, or why it can't be read.
+// logTail returns the end of the server's log, or why it can't be read.
 func (s *Server) logTail() string {
 	f, err := os.Open(s.logPath)
 	if err != nil {

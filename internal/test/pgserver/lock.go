@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// ErrInUse says that a live process already runs a server on the data folder.
+// ErrInUse means that a live process already runs a server on the data folder.
 var ErrInUse = errors.New("data folder is in use")
 
 const (
 	tempPrefix = "rh-"   // temporary folders: rh-<random>
 	ownerFile  = "owner" // inside a temporary folder: locked while its owner lives
 
-	// creationGrace is how old a temporary folder without an owner file must be before it counts as a leftover:
-	// between mkdir and the locked owner file a creator needs well under this.
+	// creationGrace is how old a temporary folder without an owner file must be before it counts as a
+	// leftover: between mkdir and the locked owner file a creator needs well under this.
 	creationGrace = time.Minute
 )
 
-// fileLock is an flock. The kernel drops it with its process, however that ends, so holding it is the proof of
-// life that a pid in a file is not (pids come back).
+// fileLock is an flock. The kernel releases it when its process ends in any way, so holding it
+// proves that the process lives, which a pid in a file does not (pids are reused).
 type fileLock struct{ f *os.File }
 
-// lockFile locks path exclusively without waiting, creating it if need be. The error is ErrInUse when another
-// process holds it.
+// lockFile locks path exclusively without waiting, creating it if need be. The error is ErrInUse
+// when another process holds it.
 func lockFile(path string) (fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -49,8 +49,9 @@ func (l fileLock) release() {
 	}
 }
 
-// makeTemp creates a temporary folder of acct below root and takes its owner lock. The lock file gets its name
-// only once it is locked, so that a sweep never meets an unlocked one of a live owner.
+// makeTemp creates a temporary folder of acct below root and takes its owner lock. The lock file
+// gets its name only once it is locked, so that a sweep never meets an unlocked one of a live
+// owner.
 func makeTemp(root string, acct account) (string, fileLock, error) {
 	dir, err := os.MkdirTemp(root, tempPrefix+"*")
 	if err != nil {
@@ -71,9 +72,9 @@ func makeTemp(root string, acct account) (string, fileLock, error) {
 	return dir, lock, nil
 }
 
-// sweep removes the temporary folders that dead runs of the same account have left below root, with any server
-// that still runs on them. It returns a note for each. What can't be removed is logged and left: a sweep never
-// stops a start.
+// sweep removes the temporary folders that dead runs of the same account have left below root, with
+// any server that still runs on them. It returns a note for each. What can't be removed is logged
+// and left: a sweep never stops a start.
 func sweep(root string, acct account, log *slog.Logger) []string {
 	dirs, err := filepath.Glob(filepath.Join(root, tempPrefix+"*"))
 	if err != nil {
@@ -94,8 +95,8 @@ func sweep(root string, acct account, log *slog.Logger) []string {
 }
 
 func sweepOne(dir string, acct account) (string, error) {
-	// The temporary root is writable for everybody: a folder of another account, or a link, is none of ours,
-	// and root must not be led by it.
+	// The temporary root is writable for every account: a folder of another account, or a link, is
+	// not ours, and must not lead root elsewhere.
 	fi, err := os.Lstat(dir)
 	if err != nil || !fi.IsDir() {
 		return "", nil

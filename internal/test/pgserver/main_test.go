@@ -19,7 +19,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
-// The test binary plays the processes that start servers and die: with helperEnv set it is not a test run.
+// The test binary acts as the processes that start servers and die: with helperEnv set it is not a
+// test run.
 const (
 	helperEnv = "PGSERVER_TEST_HELPER" // "serve", "run" or "watch"
 	dataEnv   = "PGSERVER_TEST_DATA"
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// exitHelper tells trouble in the helper from the exit codes that tests look for.
+// exitHelper distinguishes an error of the helper from the exit codes that tests look for.
 const exitHelper = 99
 
 func help(ctx context.Context, mode string) (int, error) {
@@ -144,7 +145,7 @@ func withEnv(kv ...string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, kv...) }
 }
 
-// kill is the SIGKILL that no process can prepare for.
+// kill sends SIGKILL, which no process can catch.
 func (h *helper) kill() {
 	_ = h.cmd.Process.Kill()
 	_ = h.cmd.Wait()
@@ -159,7 +160,8 @@ func (h *helper) finish(t *testing.T) {
 	}
 }
 
-// tempRoot is a temporary root that other accounts can enter too; t.TempDir is private, and long.
+// tempRoot creates a temporary root that other accounts can enter too; t.TempDir is private, and
+// long.
 func tempRoot(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "rt-*")

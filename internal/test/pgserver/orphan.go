@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Stages of stopping a server that is not our child, each with the time it gets.
+// orphanStages are the stages of stopping a server that is not our child, each with its time.
 var orphanStages = []struct {
 	sig  syscall.Signal
 	wait time.Duration
@@ -22,7 +22,7 @@ var orphanStages = []struct {
 	{syscall.SIGKILL, 5 * time.Second},
 }
 
-// pollEvery is how often we look whether a process that is not our child has gone.
+// pollEvery is the time between two checks whether a process that is not our child has ended.
 const pollEvery = 5 * time.Millisecond
 
 // process is one row of the system's process table.
@@ -31,12 +31,13 @@ type process struct {
 	args      []string
 }
 
-// stopOrphan stops the postmaster that runs on data although its owner is dead, and returns its pid, or 0 if
-// there is none. A pid file whose process is gone, or is another program by now, is removed, because after a
-// reboot PostgreSQL itself would take the stranger for a live server and refuse to start.
+// stopOrphan stops the postmaster that runs on data although its owner is dead, and returns its
+// pid, or 0 if there is none. A pid file whose process has ended, or is another program by now, is
+// removed, because after a reboot PostgreSQL itself would take the other program for a live server
+// and refuse to start.
 //
-// The caller holds the owner lock. A server on data that we did not start (its command line names the folder
-// differently) is reported as [ErrInUse] and left alone.
+// The caller holds the owner lock. A server on data that we did not start (its command line names
+// the folder differently) is reported as [ErrInUse] and left alone.
 func stopOrphan(data string) (int, error) {
 	pidFile := filepath.Join(data, "postmaster.pid")
 	b, err := os.ReadFile(pidFile)

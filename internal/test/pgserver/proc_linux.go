@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// lookup reads one process from /proc. A zombie counts as gone.
-// stat and cmdline are readable for everybody; exe and cwd are not in containers without CAP_SYS_PTRACE.
+// lookup reads one process from /proc. A zombie counts as gone. Every account can read stat and
+// cmdline; in containers without CAP_SYS_PTRACE, exe and cwd can't be read.
 func lookup(pid int) (process, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))

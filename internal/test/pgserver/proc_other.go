@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// lookup asks ps for one process. A zombie counts as gone. ps joins the arguments by spaces, so a data folder
-// with a space in its path is not recognised as ours; the caller then refuses instead of stopping it.
+// lookup asks ps for one process. A zombie counts as gone. ps joins the arguments by spaces, so a
+// data folder with a space in its path is not recognised as ours; the caller then refuses instead
+// of stopping it.
 func lookup(pid int) (process, bool) {
 	for _, p := range ps("-p", strconv.Itoa(pid)) {
 		return p, true

@@ -20,12 +20,13 @@ const EnvURL = "TEST_DATABASE_URL"
 // killGrace is how long a command may take to end after its context has.
 const killGrace = 10 * time.Second
 
-// RunCommand runs a command with [EnvURL] set to the superuser's URL of a server that lives exactly as long, and
-// returns the command's exit code (128 + n if signal n ended it).
+// RunCommand runs a command with [EnvURL] set to the superuser's URL of a server that lives exactly
+// as long, and returns the command's exit code (128 + n if signal n ended it).
 //
-// env is the command's environment, nil for this process's. If it has EnvURL already, no server is started.
-// The command gets a process group of its own; interrupts are passed on to the group, and whatever is left of
-// it when the command has ended is killed. When ctx ends the group gets SIGTERM, and 10 s later SIGKILL.
+// env is the command's environment, nil for this process's. If it has EnvURL already, no server is
+// started. The command gets a process group of its own; interrupts are passed on to the group, and
+// whatever is left of it when the command has ended is killed. When ctx ends the group gets
+// SIGTERM, and 10 s later SIGKILL.
 func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int, err error) {
 	if len(argv) == 0 {
 		return 0, errors.New("no command to run")
@@ -48,7 +49,8 @@ func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int
 		env = append(env[:len(env):len(env)], EnvURL+"="+srv.URL("postgres", Superuser))
 		lost = srv.Exited()
 	}
-	// From here on an interrupt belongs to the command; before, it ended us, and the server with us.
+	// From here on an interrupt belongs to the command; before, it ended this process and the server
+	// with it.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)

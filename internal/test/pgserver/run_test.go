@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// runHelper runs a shell script under RunCommand in a process of its own and returns what it printed and its
-// exit code.
+// runHelper runs a shell script under RunCommand in a process of its own and returns what it
+// printed and its exit code.
 func runHelper(t *testing.T, script string, env ...string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
@@ -54,7 +54,7 @@ func TestRunCommandUsesGivenServer(t *testing.T) {
 
 func TestRunCommandKillsWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	// The shell ends, its child would go on for a minute and hold our output open.
+	// The shell ends; its child would run for a minute and keep our output open.
 	out, code := runHelper(t, "sleep 60 >/dev/null 2>&1 & echo $!", rootEnv+"="+tempRoot(t))
 	pid, err := strconv.Atoi(strings.TrimSpace(out))
 	if err != nil || code != 0 {
@@ -145,7 +145,8 @@ func TestRunCommandRefuses(t *testing.T) {
 	}
 }
 
-// startRun starts RunCommand in a process of its own, with the lines that the script prints.
+// startRun starts RunCommand in a process of its own, and returns it with the lines that the
+// script prints.
 func startRun(t *testing.T, root, script string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := helperCommand(t, "run", withEnv(rootEnv+"="+root))

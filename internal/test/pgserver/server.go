@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Superuser is the login with which a server of ours is created.
+// Superuser is the login with which a private server is created.
 const Superuser = "postgres"
 
 const (
@@ -26,8 +26,8 @@ const (
 	defaultRoot = "/tmp"       // not os.TempDir: on macOS that is too long for a socket path
 	socketPort  = 5432         // part of the socket's file name when no TCP port is open
 
-	// maxSocketPath is the longest socket path we use, in bytes. The kernel takes 107 on Linux, 103 on macOS;
-	// some clients copy the path with a prefix.
+	// maxSocketPath is the longest socket path we use, in bytes. The kernel takes 107 on Linux, 103 on
+	// macOS; some clients copy the path with a prefix.
 	maxSocketPath = 90
 
 	defaultStartTimeout = 60 * time.Second // a crash recovery may be part of a start
@@ -35,37 +35,42 @@ const (
 	immediateTimeout    = 10 * time.Second // for one without; the postmaster itself gives up on its children after 5 s
 )
 
-// Options says what server to start. The zero value is a temporary server of any supported version.
+// Options configures a server. The zero value is a temporary server of any supported version.
 type Options struct {
-	// Major is the wanted major version; 0 takes that of an existing DataDir, else what [Find] prefers.
+	// Major is the wanted major version; 0 takes that of an existing DataDir, else what [Find]
+	// prefers.
 	Major int
 	// DataDir keeps the data between runs; it is created at the first. "" is a temporary folder.
 	DataDir string
-	// Settings are added to postgresql.conf, for example {"max_connections": "300"}. They replace those of
-	// an earlier run. Durability settings stay at PostgreSQL's safe defaults unless named here.
+	// Settings are added to postgresql.conf, for example {"max_connections": "300"}. They replace
+	// those of an earlier run. Durability settings stay at PostgreSQL's safe defaults unless named
+	// here.
 	Settings map[string]string
 	// Env is added to the server's environment, for example {"LD_PRELOAD=..."}.
 	Env []string
 	// LogFile receives the server's log, appended; "" is a file in the temporary folder.
 	LogFile string
-	// TCP additionally opens a TCP port, for example "127.0.0.1:0" for any free one; "" opens none. Only
-	// loopback addresses. Logins over TCP need a password: see [Server.TCPURL] and [Server.AllowTCP].
+	// TCP additionally opens a TCP port, for example "127.0.0.1:0" for any free one; "" opens none.
+	// Only loopback addresses. Logins over TCP need a password: see [Server.TCPURL] and
+	// [Server.AllowTCP].
 	TCP string
 	// TempRoot is where temporary folders are made, short enough for a socket path; "" is /tmp.
 	TempRoot string
 	// StartTimeout bounds initdb, recovery and the first answer, together; 0 is 60 s.
 	StartTimeout time.Duration
-	// Log receives what the package itself does; nil discards it. The same lines are in [Server.Notes].
+	// Log receives what the package itself does; nil discards it. The same lines are in
+	// [Server.Notes].
 	Log *slog.Logger
 }
 
-// TestSettings are the settings of servers for tests: room for parallel test binaries and two-phase
-// commit, and nothing that weakens durability, because durability is what the tests are about.
+// TestSettings returns the settings of servers for tests: room for parallel test binaries and
+// two-phase commit, and nothing that weakens durability, because the tests are about durability.
 func TestSettings() map[string]string {
 	return map[string]string{"max_connections": "300", "max_prepared_transactions": "10"}
 }
 
-// Server is a running PostgreSQL. Its methods may be called from any goroutine; they run one at a time.
+// Server is a running PostgreSQL. Its methods may be called from any goroutine; they run one at a
+// time.
 type Server struct {
 	opts     Options
 	bin      Binaries
@@ -86,9 +91,9 @@ type Server struct {
 
 // Start creates the data folder if need be, starts PostgreSQL on it and returns once it answers.
 //
-// What earlier runs have left is cleared first, see the package comment; Notes tells what it was. A live server
-// of another process on the same DataDir is [ErrInUse]. No PostgreSQL on this machine is [ErrNotFound].
-// The server outlives ctx, which bounds the start only, but never this process.
+// What earlier runs have left is cleared first, see the package comment; Notes tells what it was. A
+// live server of another process on the same DataDir is [ErrInUse]. No PostgreSQL on this machine
+// is [ErrNotFound]. The server outlives ctx, which bounds the start only, but never this process.
 func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	opts, err = opts.withDefaults()
 	if err != nil {
@@ -158,7 +163,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// PID is the process id of the postmaster, or 0 when it is not running.
+// PID returns the process id of the postmaster, or 0 when it is not running.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,34 +173,36 @@ func (s *Server) PID() int {
 	return s.child.pid
 }
 
-// Exited is closed when the current server process has ended, expected or not. After a Restart ask again.
+// Exited returns a channel that is closed when the current server process has ended, expected or
+// not. After a Restart call it again.
 func (s *Server) Exited() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child.done
 }
 
-// Notes tells what the package found and did beyond an ordinary start: leftovers removed, orphans stopped.
+// Notes returns what the package found and did beyond an ordinary start: leftovers removed,
+// orphans stopped.
 func (s *Server) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.notes...)
 }
 
-// Binaries is the installation that the server runs.
+// Binaries returns the installation that the server runs.
 func (s *Server) Binaries() Binaries { return s.bin }
 
-// DataDir is the data folder, absolute.
+// DataDir returns the absolute path of the data folder.
 func (s *Server) DataDir() string { return s.data }
 
-// LogFile is the file with the server's log, absolute.
+// LogFile returns the absolute path of the server's log.
 func (s *Server) LogFile() string { return s.logPath }
 
-// SocketDir is the folder of the unix socket; it is what libpq calls the host.
+// SocketDir returns the folder of the unix socket, which libpq calls the host.
 func (s *Server) SocketDir() string { return s.run }
 
-// URL is the connection string for a database and a login over the unix socket; "" is the superuser's.
-// It stays the same over Restart.
+// URL returns the connection string for a database and a login over the unix socket; "" is the
+// superuser. It stays the same over Restart.
 func (s *Server) URL(database, user string) string {
 	q := url.Values{"host": {s.run}, "port": {strconv.Itoa(s.port)}, "sslmode": {"disable"}}
 	u := url.URL{Scheme: "postgres", User: url.User(cmp.Or(user, Superuser)), Path: "/" + cmp.Or(database, "postgres")}
@@ -203,8 +210,8 @@ func (s *Server) URL(database, user string) string {
 	return u.String()
 }
 
-// TCPAddr is the loopback address that the server listens on, or "" without Options.TCP. It stays the same over
-// Restart.
+// TCPAddr returns the loopback address that the server listens on, or "" without Options.TCP. It
+// stays the same over Restart.
 func (s *Server) TCPAddr() string {
 	if s.tcp == nil {
 		return ""
@@ -212,8 +219,8 @@ func (s *Server) TCPAddr() string {
 	return s.tcp.String()
 }
 
-// TCPURL is the connection string over addr, which leads to the server: TCPAddr itself, or a proxy in front of
-// it. The login must be the superuser or one named to [Server.AllowTCP].
+// TCPURL returns the connection string over addr, which leads to the server: TCPAddr itself, or a
+// proxy in front of it. The login must be the superuser or one named to [Server.AllowTCP].
 func (s *Server) TCPURL(addr, database, user string) string {
 	u := url.URL{
 		Scheme: "postgres", Host: addr, Path: "/" + cmp.Or(database, "postgres"),
@@ -225,12 +232,13 @@ func (s *Server) TCPURL(addr, database, user string) string {
 
 func socketName(port int) string { return ".s.PGSQL." + strconv.Itoa(port) }
 
-// Stop ends the server (fast mode: open transactions are rolled back, data is flushed) and removes what was
-// temporary. If ctx ends first, or the server takes more than 30 s, it gets 10 s for an immediate stop, and is
-// then killed. Stopping twice is fine.
+// Stop ends the server (fast mode: open transactions are rolled back, data is flushed) and removes
+// what was temporary. If ctx ends first, or the server takes more than 30 s, it gets 10 s for an
+// immediate stop, and is then killed. Stopping twice is fine.
 func (s *Server) Stop(ctx context.Context) error { return s.end(ctx, syscall.SIGINT) }
 
-// StopImmediate ends the server without a checkpoint, as after a crash, and removes what was temporary.
+// StopImmediate ends the server without a checkpoint, as after a crash, and removes what was
+// temporary.
 func (s *Server) StopImmediate(ctx context.Context) error { return s.end(ctx, syscall.SIGQUIT) }
 
 func (s *Server) end(ctx context.Context, sig syscall.Signal) error {
@@ -243,22 +251,25 @@ func (s *Server) end(ctx context.Context, sig syscall.Signal) error {
 	return errors.Join(s.child.stop(ctx, sig), s.discard())
 }
 
-// Halt ends the server in fast mode but keeps everything for [Server.Restart]: the planned outage.
+// Halt ends the server in fast mode but keeps everything for [Server.Restart], as in a planned
+// outage.
 func (s *Server) Halt(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child.stop(ctx, syscall.SIGINT)
 }
 
-// Kill9 kills the postmaster and all its processes at once, as the kernel's out-of-memory killer or a lost
-// machine would, except that the kernel still holds what was written and not flushed. Data stays for Restart.
+// Kill9 kills the postmaster and all its processes at once, as the kernel's out-of-memory killer or
+// a lost machine would, except that the kernel still holds what was written and not flushed. Data
+// stays for Restart.
 func (s *Server) Kill9() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child.kill()
 }
 
-// Restart starts the server again under the same addresses; a running one is first ended in fast mode.
+// Restart starts the server again under the same addresses; a running one is first ended in fast
+// mode.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +289,8 @@ func (s *Server) note(text string) {
 	s.opts.Log.Info("private PostgreSQL", "note", text)
 }
 
-// discard gives back locks and temporary files, in this order reversed: as long as files exist they are locked.
+// discard removes the temporary files and then releases the locks: as long as files exist they are
+// locked.
 func (s *Server) discard() error {
 	var err error
 	if s.run != "" {

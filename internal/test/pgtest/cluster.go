@@ -22,16 +22,16 @@ const (
 	adminConns = 4
 )
 
-// Cluster is a server on which test databases are made. [New] uses one shared by the test binary; a proof that
-// stops or kills its server opens a Cluster of its own.
+// Cluster is a server on which test databases are made. [New] uses one shared by the test binary; a
+// proof that stops or kills its server opens a Cluster of its own.
 type Cluster struct {
 	adminURL string
 	admin    *pgxpool.Pool
 	slots    chan struct{} // one per database in flight
 	created  atomic.Int64
 
-	// lease holds a session-level advisory lock on id, by which other processes know that the databases named
-	// after id still have an owner.
+	// lease holds a session-level advisory lock on id, by which other processes know that the
+	// databases named after id still have an owner.
 	id int32
 
 	mu    sync.Mutex // for all below
@@ -39,8 +39,8 @@ type Cluster struct {
 	ready map[string]bool // templates known to be built, by database name
 }
 
-// Open connects to the server that adminURL, a superuser's connection string, leads to, and drops the test
-// databases that dead processes have left on it.
+// Open connects to the server that adminURL, a superuser's connection string, leads to, and drops
+// the test databases that dead processes have left on it.
 func Open(ctx context.Context, adminURL string) (_ *Cluster, err error) {
 	cfg, err := pgxpool.ParseConfig(adminURL)
 	if err != nil {
@@ -62,7 +62,7 @@ func Open(ctx context.Context, adminURL string) (_ *Cluster, err error) {
 	return c, c.dropOrphans(ctx)
 }
 
-// takeLease picks an id that no living process has.
+// takeLease takes an id that no living process has.
 func (c *Cluster) takeLease(ctx context.Context) error {
 	const tries = 10
 	for range tries {
@@ -74,8 +74,9 @@ func (c *Cluster) takeLease(ctx context.Context) error {
 	return fmt.Errorf("no free lease for test databases in %d tries", tries)
 }
 
-// keepLease takes the lease again if the server was restarted under us. Until then another process could have
-// dropped our databases as orphans; a test that restarts its server has it for itself.
+// keepLease takes the lease again if the server was restarted meanwhile. Until then another
+// process could have dropped our databases as orphans, but a test that restarts its server has
+// that server for itself.
 func (c *Cluster) keepLease(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +106,8 @@ func (c *Cluster) lock(ctx context.Context) (got bool, err error) {
 	return got, err
 }
 
-// retry runs f, and once more over new connections if the server has closed the old ones: it may have been
-// restarted since. f must bear to be run twice.
+// retry runs f, and runs it again over new connections if the server has closed the old ones: it
+// may have been restarted since. It must be safe to run f twice.
 func (c *Cluster) retry(f func() error) error {
 	err := f()
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); err == nil ||
@@ -117,8 +118,8 @@ func (c *Cluster) retry(f func() error) error {
 	return f()
 }
 
-// Close ends the connections of the Cluster. Databases of tests that still run keep their names but lose the lease,
-// so that the next process drops them.
+// Close ends the connections of the Cluster. Databases of tests that still run keep their names but
+// lose the lease, so that the next process drops them.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.admin.Close()
 	c.mu.Lock()
@@ -129,8 +130,9 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return c.lease.Close(ctx)
 }
 
-// urlFor is adminURL with another database and, unless user is "", another login. A password in adminURL is the
-// admin's only; on servers that want one from other logins too it comes from PGPASSWORD or the password file.
+// urlFor returns adminURL with another database and, unless user is "", another login. A password
+// in adminURL is only the admin's; on servers that ask other logins for one too it comes from
+// PGPASSWORD or the password file.
 func urlFor(adminURL, database, user string) (string, error) {
 	u, err := url.Parse(adminURL)
 	if err != nil {

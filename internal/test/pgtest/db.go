@@ -26,16 +26,17 @@ type DB struct {
 	cluster *Cluster
 }
 
-// Option changes what New makes.
+// Option changes what New creates.
 type Option func(*options)
 
 type options struct{ template Template }
 
-// From makes the database a clone of t; without it the database is empty.
+// From makes the new database a clone of t; without it the database is empty.
 func From(t Template) Option { return func(o *options) { o.template = t } }
 
-// New makes a database on the server that the test binary shares, starting one if TEST_DATABASE_URL names none.
-// The database is dropped when the test ends. No PostgreSQL fails the test, it never skips it.
+// New makes a database on the server that the test binary shares, starting one if TEST_DATABASE_URL
+// names none. The database is dropped when the test ends. Without a PostgreSQL the test fails; it is
+// never skipped.
 func New(t testing.TB, opts ...Option) *DB {
 	t.Helper()
 	c, err := shared.cluster(t.Context())
@@ -45,8 +46,8 @@ func New(t testing.TB, opts ...Option) *DB {
 	return c.New(t, opts...)
 }
 
-// New makes a database on c, dropped when the test ends. The test fails if a session of it is by then still
-// inside a transaction.
+// New makes a database on c, dropped when the test ends. The test fails if a session of it is by
+// then still inside a transaction.
 func (c *Cluster) New(t testing.TB, opts ...Option) *DB {
 	t.Helper()
 	o := options{template: empty()}
@@ -72,8 +73,9 @@ func (c *Cluster) New(t testing.TB, opts ...Option) *DB {
 	return db
 }
 
-// clone copies the template. FILE_COPY would force two checkpoints of the whole server for each database;
-// WAL_LOG writes the few megabytes of a template to the log instead, and is the faster one with fsync on.
+// clone copies the template. FILE_COPY would force two checkpoints of the whole server for each
+// database; WAL_LOG writes the few megabytes of a template to the log instead, and is the faster
+// one with fsync on.
 func (c *Cluster) clone(ctx context.Context, tpl Template) (*DB, error) {
 	const tries = 3
 	err := c.keepLease(ctx)
@@ -102,7 +104,7 @@ func (c *Cluster) clone(ctx context.Context, tpl Template) (*DB, error) {
 	return nil, err
 }
 
-// URL is the connection string for a login; "" is the server's admin.
+// URL returns the connection string for a login; "" is the server's admin.
 func (db *DB) URL(user string) string {
 	u, err := urlFor(db.cluster.adminURL, db.Name, user)
 	if err != nil {
@@ -111,7 +113,7 @@ func (db *DB) URL(user string) string {
 	return u
 }
 
-// Conn is a connection as user ("" is the admin), closed when the test ends.
+// Conn returns a connection as user ("" is the admin), closed when the test ends.
 func (db *DB) Conn(t testing.TB, user string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), db.URL(user))
@@ -128,8 +130,8 @@ func (db *DB) Conn(t testing.TB, user string) *pgx.Conn {
 	return conn
 }
 
-// Pool is a pool of at most [PoolSize] connections as user ("" is the admin), closed when the test ends. The
-// test fails if a connection was not given back.
+// Pool returns a pool of at most [PoolSize] connections as user ("" is the admin), closed when the
+// test ends. The test fails if a connection was not released.
 func (db *DB) Pool(t testing.TB, user string) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(db.URL(user))
@@ -183,5 +185,5 @@ func (db *DB) drop(ctx context.Context) error {
 // AdminURL is the superuser's connection string of the server's database "postgres".
 func (db *DB) AdminURL() string { return db.cluster.adminURL }
 
-// String names the database for test logs.
+// String returns the quoted name of the database, for test logs.
 func (db *DB) String() string { return strconv.Quote(db.Name) }

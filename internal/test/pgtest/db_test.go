@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// recorder stands in for the T of a test that is meant to fail.
+// recorder replaces the T of a test that is meant to fail.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -177,7 +177,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// BenchmarkNew is the price of a test database: `go test -bench New ./internal/test/pgtest`.
+// BenchmarkNew measures the cost of a test database: `go test -bench New ./internal/test/pgtest`.
 func BenchmarkNew(b *testing.B) {
 	c, err := shared.cluster(b.Context())
 	if err != nil {

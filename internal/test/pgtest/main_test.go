@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// With helperEnv set the test binary plays another test binary that works on the same server.
+// helperEnv makes the test binary, when it is set, act as another test binary that works on the
+// same server.
 const helperEnv = "PGTEST_HELPER"
 
 func TestMain(m *testing.M) {
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// help builds the template and clones it, or dies in the middle of building it.
+// help builds the template and clones it, or dies while building it.
 func help(ctx context.Context, mode string) error {
 	c, err := Open(ctx, os.Getenv("TEST_DATABASE_URL"))
 	if err != nil {
@@ -52,8 +53,8 @@ func help(ctx context.Context, mode string) error {
 	return nil // the three databases stay, for others to clear up
 }
 
-// roleTemplate builds a template whose script changes roles, which belong to the whole cluster: run by two
-// processes at once it would end in "tuple concurrently updated".
+// roleTemplate returns a template whose script changes roles, which belong to the whole cluster:
+// if two processes ran it at once, it would end in "tuple concurrently updated".
 func roleTemplate(name, digest string) Template {
 	return Template{Name: name, Digest: digest, Build: func(ctx context.Context, url string) error {
 		return run(ctx, url,

@@ -53,8 +53,8 @@ func (db *DB) Sessions(ctx context.Context) (all []Session, err error) {
 	return all, err
 }
 
-// inTransaction lists the sessions that stay inside an idle transaction. The server learns of a closed client
-// a moment after it closed, so one look is not enough to accuse.
+// inTransaction lists the sessions that stay inside an idle transaction. The server notices a
+// closed client with a delay, so one look is not enough to report a session.
 func (db *DB) inTransaction(ctx context.Context) ([]Session, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

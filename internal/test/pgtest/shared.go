@@ -16,8 +16,8 @@ import (
 // stopTimeout bounds the end of the shared server.
 const stopTimeout = 30 * time.Second
 
-// shared is the one global of the package: a test binary has no other place from which its tests, which the
-// testing package calls without arguments of ours, could share a server.
+// shared is the one global of the package: a test binary has no other place from which its tests,
+// which the testing package calls without arguments of ours, could share a server.
 var shared sharedCluster
 
 type sharedCluster struct {
@@ -31,7 +31,7 @@ func (s *sharedCluster) cluster(ctx context.Context) (*Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.c == nil && s.err == nil {
-		// The first test's end must not end the server of the others.
+		// The end of the first test must not end the server of the others.
 		s.err = s.open(context.WithoutCancel(ctx))
 	}
 	return s.c, s.err
@@ -67,9 +67,9 @@ func (s *sharedCluster) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Main runs the tests and then ends the server that they may have started. Call it from TestMain. Without it, and
-// if the test binary crashes, the server dies with the process all the same; only its temporary folder stays
-// until the next start of a server.
+// Main runs the tests and then ends the server that they may have started. Call it from TestMain.
+// Without it, and if the test binary crashes, the server dies with the process all the same; only
+// its temporary folder stays until the next start of a server.
 func Main(m *testing.M) {
 	code := m.Run()
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
@@ -81,8 +81,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// MainOn is Main for tests that share one database, as Examples do: a clone of from, which prepare
-// gets ready before they run. What prepare returns is called after them.
+// MainOn is like Main, for tests that share one database, as Examples do: a clone of from, which
+// prepare prepares before they run. The function that prepare returns is called after them.
 func MainOn(m *testing.M, from Template, prepare func(ctx context.Context, db *DB) (end func() error, err error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), setUpTimeout)
 	defer cancel()
@@ -116,8 +116,8 @@ func prepared(
 	return db, end, err
 }
 
-// AdminURL is the superuser's connection string of the server that the test binary shares, for tests that look
-// at the cluster itself.
+// AdminURL returns the superuser's connection string of the server that the test binary shares,
+// for tests that inspect the cluster itself.
 func AdminURL(t testing.TB) string {
 	t.Helper()
 	c, err := shared.cluster(t.Context())
@@ -127,8 +127,8 @@ func AdminURL(t testing.TB) string {
 	return c.adminURL
 }
 
-// Server starts a server for one test, to be halted, killed and restarted at will, and a Cluster on it. Both end
-// with the test. Settings of opts are added to [pgserver.TestSettings].
+// Server starts a server for one test, to be halted, killed and restarted at will, and a Cluster on
+// it. Both end with the test. Settings of opts are added to [pgserver.TestSettings].
 func Server(t testing.TB, opts pgserver.Options) (*pgserver.Server, *Cluster) {
 	t.Helper()
 	settings := pgserver.TestSettings()

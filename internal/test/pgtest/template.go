@@ -14,20 +14,22 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Advisory locks, all taken in the database "postgres": advisory locks are per database, roles are not.
+// Advisory locks, all taken in the database "postgres": advisory locks are per database, roles are
+// not.
 const (
 	lockClassTemplates int32 = 0x72687470 // held while templates and roles change
 	lockClassLease     int32 = 0x7268646c // with a process's id, as long as it may own databases
 )
 
-// Names of databases: rht_<name>_<digest>, _new at the end while it is built; rhd_<name>_<lease id>_<number>.
+// Names of databases: rht_<name>_<digest>, _new at the end while it is built; rhd_<name>_<lease
+// id>_<number>.
 const (
 	templatePrefix = "rht_"
 	databasePrefix = "rhd_"
 	buildingSuffix = "_new"
 )
 
-// SQLSTATEs that are branched on.
+// The SQLSTATEs that code branches on.
 const (
 	stateDuplicateDatabase = "42P04"
 	stateNoDatabase        = "3D000"
@@ -35,18 +37,18 @@ const (
 	stateClassShutdown     = "57P0" // 57P01 to 57P05: the server ended the session
 )
 
-// Template says how to make the database that test databases are clones of.
+// Template describes how to build the database that test databases are clones of.
 type Template struct {
 	// Name tells templates apart, for example "railhead": 1 to 20 of a-z, 0-9 and _.
 	Name string
-	// Digest identifies everything that Build depends on, for example a hash of all migrations. Another digest
-	// under the same Name replaces the old template.
+	// Digest identifies everything that Build depends on, for example a hash of all migrations.
+	// Another digest under the same Name replaces the old template.
 	Digest string
-	// Locale is the ICU locale by which the database sorts and folds text, for example "tr"; "" is the server's
-	// own. Templates that differ in it alone may share a Name.
+	// Locale is the ICU locale by which the database sorts and folds text, for example "tr"; "" is the
+	// server's own. Templates that differ in it alone may share a Name.
 	Locale string
-	// Build fills the empty database that adminURL leads to, as superuser. It may create roles. It must close
-	// its connections. Another process may be waiting for it, so ctx is worth obeying.
+	// Build fills the empty database that adminURL leads to, as superuser. It may create roles. It
+	// must close its connections. Another process may be waiting for it, so ctx is worth obeying.
 	Build func(ctx context.Context, adminURL string) error
 }
 
@@ -55,7 +57,7 @@ var (
 	templateLocale = regexp.MustCompile(`^[a-z]{0,8}$`)
 )
 
-// empty is the template of databases with nothing in them.
+// empty returns the template of empty databases.
 func empty() Template {
 	return Template{Name: "empty", Digest: "1", Build: func(context.Context, string) error { return nil }}
 }
@@ -82,7 +84,7 @@ func (t Template) database() string {
 	return t.prefix() + hex.EncodeToString(sum[:8])
 }
 
-// prefix begins the names of this template's databases, of any digest.
+// prefix returns the prefix of the names of this template's databases, for any digest.
 func (t Template) prefix() string {
 	if t.Locale == "" {
 		return templatePrefix + t.Name + "_"
@@ -90,7 +92,7 @@ func (t Template) prefix() string {
 	return templatePrefix + t.Name + "_" + t.Locale + "_"
 }
 
-// sorting is what CREATE DATABASE has to say about the locale.
+// sorting returns the part of CREATE DATABASE about the locale.
 func (t Template) sorting() string {
 	if t.Locale == "" {
 		return ""
@@ -98,8 +100,8 @@ func (t Template) sorting() string {
 	return ` LOCALE_PROVIDER icu ICU_LOCALE '` + t.Locale + `' LOCALE 'C'`
 }
 
-// ensure builds the template unless it is there. Half-built ones have another name until their last step, so
-// existence means completeness.
+// ensure builds the template unless it exists. Half-built templates have another name until their
+// last step, so one that exists is complete.
 func (c *Cluster) ensure(ctx context.Context, t Template) error {
 	if err := t.validate(); err != nil {
 		return err
@@ -127,16 +129,16 @@ func (c *Cluster) ensure(ctx context.Context, t Template) error {
 	return nil
 }
 
-// forget makes the next ensure look again: another process has replaced the template.
+// forget makes the next ensure check again: another process has replaced the template.
 func (c *Cluster) forget(t Template) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.ready, t.database())
 }
 
-// underLock runs f while no other process changes templates, roles or orphans. A session lock, not one of a
-// transaction: CREATE DATABASE runs in none. The connection is closed at the end, which frees the lock whatever
-// happened to it.
+// underLock runs f while no other process changes templates, roles or orphans. It takes a session
+// lock and not a transaction's, because CREATE DATABASE can't run in a transaction. The connection
+// is closed at the end, which releases the lock in any case.
 func (c *Cluster) underLock(ctx context.Context, f func(*pgx.Conn) error) (err error) {
 	conn, err := pgx.Connect(ctx, c.adminURL)
 	if err != nil {
@@ -149,8 +151,8 @@ func (c *Cluster) underLock(ctx context.Context, f func(*pgx.Conn) error) (err e
 	return f(conn)
 }
 
-// build makes the template under a temporary name. A crash before the rename leaves <name>_new, which the next
-// build of that Name drops.
+// build makes the template under a temporary name. A crash before the rename leaves <name>_new,
+// which the next build of that Name drops.
 func (c *Cluster) build(ctx context.Context, conn *pgx.Conn, t Template) error {
 	temp := t.database() + buildingSuffix
 	if err := execAll(ctx, conn, `CREATE DATABASE `+quote(temp)+` TEMPLATE template0`+t.sorting()); err != nil {
@@ -172,8 +174,8 @@ func (c *Cluster) build(ctx context.Context, conn *pgx.Conn, t Template) error {
 	return err
 }
 
-// dropStale drops half-built templates and those of other digests. One that is being cloned right now, by a
-// checkout of another version, stays until the next build.
+// dropStale drops half-built templates and those of other digests. One that is being cloned right
+// now, by a checkout of another version, stays until the next build.
 func dropStale(ctx context.Context, conn *pgx.Conn, t Template) error {
 	names, err := databases(ctx, conn, t.prefix())
 	if err != nil {
@@ -222,7 +224,7 @@ func (c *Cluster) dropOrphans(ctx context.Context) error {
 	})
 }
 
-// leaseOf is the lease id in rhd_<name>_<id>_<number>.
+// leaseOf returns the lease id in rhd_<name>_<id>_<number>.
 func leaseOf(database string) (int32, bool) {
 	parts := strings.Split(database, "_")
 	if len(parts) < 4 {

@@ -74,8 +74,9 @@ func TestProcessesShareTemplates(t *testing.T) {
 		t.Errorf("templates %q, want %q", got, want)
 	}
 
-	// Each clone carries the backend that built its template: built once means one value. Clones of processes that
-	// ended are dropped when the next one opens the cluster, so only this process's are sure to be there.
+	// Each clone holds the backend that built its template: if it was built once, there is one value.
+	// Clones of processes that have ended are dropped when the next one opens the cluster, so only
+	// this process's clones are certain to exist.
 	var builders []string
 	for range 2 {
 		db := c.New(t, From(roleTemplate("shared", "1")))
@@ -131,7 +132,7 @@ func TestStaleTemplatesAreReplaced(t *testing.T) {
 	if got := list(t, c, templatePrefix); !slices.Equal(got, want) {
 		t.Errorf("templates %q, want %q", got, want)
 	}
-	// The first process still believes in the old one; it must build it anew, not fail.
+	// The first process still remembers the old one; it must build it anew, not fail.
 	c.New(t, From(old))
 }
 

@@ -1,5 +1,5 @@
-// Package promrun runs the Prometheus that scripts/install-prometheus.sh finds:
-// its promtool, and servers of its own for tests.
+// Package promrun runs the Prometheus that scripts/install-prometheus.sh finds: promtool, and
+// private servers for tests.
 package promrun
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// EnvWithout is the variable that, set to anything, lets tests go without
-// Prometheus. They then say that they were skipped.
+// EnvWithout is the variable that, set to anything, lets tests do without Prometheus. They then
+// report that they were skipped.
 const EnvWithout = "RAILHEAD_WITHOUT_PROMETHEUS"
 
 // ErrNone means that there is no prometheus on this machine.
@@ -24,8 +24,8 @@ var ErrNone = errors.New("no prometheus and promtool here: run make prometheus, 
 // Programs is the folder that holds prometheus and promtool.
 type Programs struct{ dir string }
 
-// Find asks the installing script where the programs are; root is the
-// repository's. It installs nothing.
+// Find gets the folder of the programs from the installing script; root is the root of the
+// repository. It installs nothing.
 func Find(ctx context.Context, root string) (Programs, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -38,10 +38,10 @@ func Find(ctx context.Context, root string) (Programs, error) {
 	return Programs{dir: strings.TrimSpace(string(out))}, nil
 }
 
-// Dir is the folder of the programs, for a PATH.
+// Dir returns the folder of the programs, for a PATH.
 func (p Programs) Dir() string { return p.dir }
 
-// Promtool runs it and returns all that it says.
+// Promtool runs promtool and returns its output.
 func (p Programs) Promtool(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

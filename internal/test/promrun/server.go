@@ -15,17 +15,18 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
-// Config says how a server is started.
+// Config configures a server.
 type Config struct {
 	Dir   string // its data, configuration and log
 	Rules []byte
-	// Scrape and Evaluate are how often, at least 100 ms; Lookback is how long a sample counts as the latest.
+	// Scrape and Evaluate are the intervals, at least 100 ms; Lookback is how long a sample counts as
+	// the latest.
 	Scrape, Evaluate, Lookback time.Duration
 	// Targets are scraped from the start; SetTargets changes them.
 	Targets map[string]Target
 }
 
-// Server is a Prometheus of this process's own, on a free port of this machine.
+// Server is a private Prometheus, on a free port of this machine.
 type Server struct {
 	URL     string
 	dir     string
@@ -70,17 +71,17 @@ scrape_configs:
 	return s, nil
 }
 
-// DataDir is where the server of a folder keeps its blocks.
+// DataDir returns the folder in which the server of a folder keeps its blocks.
 func DataDir(dir string) string { return filepath.Join(dir, "tsdb") }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 func (s *Server) targetsFile() string { return filepath.Join(s.dir, "targets.json") }
 
-// Target is a process that is scraped. An empty cell is no label.
+// Target is a process that is scraped. An empty cell sets no label.
 type Target struct{ Addr, Cell string }
 
-// SetTargets says who is scraped, by the name that becomes the label instance.
+// SetTargets sets the processes that are scraped, by the name that becomes the label instance.
 func (s *Server) SetTargets(targets map[string]Target) error {
 	groups := []any{}
 	for instance, target := range targets {
@@ -98,7 +99,7 @@ func (s *Server) SetTargets(targets map[string]Target) error {
 	return os.Rename(draft, s.targetsFile())
 }
 
-// Alert is one that is pending or firing.
+// Alert is an alert that is pending or firing.
 type Alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -107,7 +108,7 @@ type Alert struct {
 	Value       string            `json:"value"`
 }
 
-// Alerts are those that are pending or firing now.
+// Alerts returns the alerts that are pending or firing now.
 func (s *Server) Alerts(ctx context.Context) ([]Alert, error) {
 	var data struct {
 		Alerts []Alert `json:"alerts"`
@@ -116,7 +117,7 @@ func (s *Server) Alerts(ctx context.Context) ([]Alert, error) {
 	return data.Alerts, err
 }
 
-// Count is how many series an expression has now.
+// Count returns how many series an expression has now.
 func (s *Server) Count(ctx context.Context, expr string) (int, error) {
 	var data struct {
 		Result []json.RawMessage `json:"result"`
@@ -152,5 +153,5 @@ func (s *Server) get(ctx context.Context, path string, query url.Values, into an
 	}{into})
 }
 
-// Stop ends it.
+// Stop ends the server.
 func (s *Server) Stop() error { return s.process.Stop(20 * time.Second) }

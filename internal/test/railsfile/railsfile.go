@@ -1,5 +1,6 @@
 // Package railsfile writes rails files that lead to simulated banks: how a bank of package railsim
-// is sent to, asked and heard. What a bank is promised to do, the profile, is each caller's.
+// receives sends and inquiries, and how its callbacks are read. Each caller gives the profile,
+// which states what a bank does.
 package railsfile
 
 import (
@@ -16,32 +17,34 @@ var file = template.Must(template.New("rails").Parse(text))
 //go:embed bank.yaml
 var bankProfile string
 
-// Where a bank is asked about a payment.
+// The places where a bank is asked about a payment.
 const (
 	ByKey = "/payments/by-key/{rail_key}"
 	ByID  = "/payments/by-id/{reference}" // by its own reference
 )
 
-// What a bank gets as the reference of a payment, and says again.
+// The fields that a bank gets as the reference of a payment, and returns.
 const (
 	Key         = "rail_key"
 	Instruction = "instruction_id" // its ledger shows then who was paid twice, whatever keys were used
 )
 
-// Rail is one rail, and the bank behind it.
+// Rail is one rail with the bank behind it.
 type Rail struct {
 	Name      string
 	URL       string // of the bank
 	Profile   string // in YAML: its lines, or all of it in braces
 	Reference string // Key, or Instruction
 	Inquiry   string // ByKey, or ByID; empty: it can't be asked
-	// Refused is what an inquiry makes of a refusal: CODE, what its code says, or REFUSED whatever the code is.
+	// Refused is how an inquiry treats a refusal: CODE, by the meaning of its code, or REFUSED
+	// whatever the code is.
 	Refused string
-	// Secret refers to what the bank's callbacks are signed by; empty: it does not call back.
+	// Secret refers to the secret that signs the bank's callbacks; empty if the bank does not call
+	// back.
 	Secret string
 }
 
-// Block is the profile as it stands below its name.
+// Block returns the profile, indented as it stands below its name.
 func (r Rail) Block() string {
 	profile := strings.TrimSpace(r.Profile)
 	if strings.HasPrefix(profile, "{") {
@@ -50,15 +53,15 @@ func (r Rail) Block() string {
 	return "\n      " + strings.ReplaceAll(profile, "\n", "\n      ")
 }
 
-// Text is the file of these rails.
+// Text returns the text of the file of these rails.
 func Text(rails ...Rail) ([]byte, error) {
 	var b strings.Builder
 	err := file.Execute(&b, rails)
 	return []byte(b.String()), err
 }
 
-// Bank is the file of one rail named bank that answers finally, de-duplicates by key and can be
-// asked, as local runs have it.
+// Bank returns the file of one rail named bank that answers finally, de-duplicates by key and can
+// be asked, as local runs have it.
 func Bank(url string) ([]byte, error) {
 	return Text(Rail{Name: "bank", URL: url, Profile: bankProfile, Reference: Key, Inquiry: ByKey, Refused: "REFUSED"})
 }

@@ -1,5 +1,5 @@
-// Package servicetest tests the contract of services: each service passes Contract, on fakes
-// and in virtual time.
+// Package servicetest tests the contract of services. Each service passes Contract, on fakes and
+// in virtual time.
 package servicetest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Subject is a service under test. It is made anew for each clause of the contract.
+// Subject is a service under test. A new one is made for each clause of the contract.
 type Subject struct {
 	// New makes the service on the database, with a configuration that asserts a time budget
 	// and has defaults otherwise.
@@ -25,7 +25,7 @@ type Subject struct {
 	Faults      []string
 }
 
-// How long the clauses wait, in virtual time.
+// The waits of the clauses, in virtual time.
 const (
 	soon      = 10 * time.Second // for a stop without calls in flight, and for a refusal
 	untilSeen = time.Minute      // until Ready reflects a change

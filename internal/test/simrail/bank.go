@@ -12,18 +12,19 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Options says how banks are started.
+// Options configures the start of banks.
 type Options struct {
 	Dir   string // of their ledger files
 	Speed Speed
 	Seed  uint64
-	// CallbackURL is where /callbacks/{rail_type} is served; needed by rails that call back.
+	// CallbackURL is the URL under which /callbacks/{rail_type} is served; rails that call back need
+	// it.
 	CallbackURL string
 	// CallBack makes every provisional bank call back, those that can be asked too.
 	CallBack bool
 }
 
-// Bank is a simulated bank that serves, with the rail that leads to it.
+// Bank is a running simulated bank, with the rail that leads to it.
 type Bank struct {
 	*Served
 	Shape   Shape
@@ -32,8 +33,8 @@ type Bank struct {
 	calls   bool
 }
 
-// Start starts the bank of a shape: it de-duplicates only where the shape says so,
-// and takes a refused key again where, and only where, the shape says so.
+// Start starts the bank of a shape. The bank de-duplicates only where the shape says so, and takes
+// a refused key again exactly where the shape says so.
 func Start(shape Shape, o Options) (*Bank, error) {
 	profile := shape.Profile(o.Speed)
 	if err := profile.Validate(); err != nil {
@@ -61,12 +62,12 @@ func Start(shape Shape, o Options) (*Bank, error) {
 	return b, nil
 }
 
-// CallbackSecret signs the callbacks of these banks. It guards nothing.
+// CallbackSecret signs the callbacks of these banks. It protects nothing.
 var CallbackSecret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("the simulated banks sign by this"))
 
-// Rails is the configuration that leads to the banks. The reference that a bank
-// gets is the instruction's own id and not the key, so that its ledger shows who
-// was paid twice whatever keys were used.
+// Rails returns the configuration that leads to the banks. A bank gets the instruction's own id as
+// the reference, and not the key, so that its ledger shows a payment that was executed twice
+// whatever keys were used.
 func Rails(banks ...*Bank) (railconfig.File, error) {
 	var all []railsfile.Rail
 	for _, b := range banks {
@@ -91,7 +92,7 @@ func Rails(banks ...*Bank) (railconfig.File, error) {
 	return railconfig.Parse(text, getenv)
 }
 
-// Callbacks are the readers of the banks' callbacks.
+// Callbacks returns the readers of the banks' callbacks.
 func Callbacks(file railconfig.File) (map[string]*callback.Reader, error) {
 	return file.Callbacks(getenv)
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Served is a simulated bank of this process, on a free port of this machine.
+// Served is a simulated bank in this process, on a free port of this machine.
 type Served struct {
 	*railsim.Bank
 	URL    string
 	served chan error
 }
 
-// Serve opens a bank.
+// Serve starts a bank.
 func Serve(config railsim.Config) (*Served, error) {
 	bank, err := railsim.New(config)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package simrail pairs rail profiles with simulated banks that they are true
-// of, for proofs and tests: every shape of profile there is, the bank that
-// behaves as it says, and the adapter's configuration between them.
+// Package simrail pairs rail profiles with simulated banks that behave as the profiles say, for
+// proofs and tests: every shape of profile, the bank of each, and the adapter's configuration
+// between them.
 package simrail
 
 import (
@@ -11,17 +11,17 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// Shape is what of a profile decides about an unknown outcome.
+// Shape is the part of a profile that decides about an unknown outcome.
 type Shape struct {
 	Acceptance payment.Acceptance
 	Resend     payment.Resend
-	// NotFound is what the rail's "no such payment" proves; empty: it can't be asked.
+	// NotFound is what the rail's "no such payment" proves; empty if the rail can't be asked.
 	NotFound  payment.NotFound
 	CoversKey bool
 }
 
-// Shapes are all there are: twice two acceptances and re-sends, three inquiries,
-// and whether an answer covers the key.
+// Shapes returns all shapes: twice two acceptances and re-sends, three inquiries, and whether an
+// answer covers the key.
 func Shapes() []Shape {
 	var all []Shape
 	for _, acceptance := range []payment.Acceptance{payment.AcceptanceFinal, payment.AcceptanceProvisional} {
@@ -36,7 +36,7 @@ func Shapes() []Shape {
 	return all
 }
 
-// RailType names the rail of the shape: "final-same-asked-covers".
+// RailType returns the name of the shape's rail: "final-same-asked-covers".
 func (s Shape) RailType() string {
 	words := []string{strings.ToLower(string(s.Acceptance)), "never", "unasked", "each"}
 	if s.Dedupes() {
@@ -60,18 +60,18 @@ func (s Shape) Dedupes() bool { return s.Resend == payment.ResendSameKey }
 // Asked reports whether the rail answers inquiries.
 func (s Shape) Asked() bool { return s.NotFound != "" }
 
-// TakesAgain reports whether the rail takes a key that it has refused: not where a
+// TakesAgain reports whether the rail takes a key again that it has refused: it does not where a
 // key has one outcome.
 func (s Shape) TakesAgain() bool { return !s.CoversKey }
 
 // Provisional reports whether an acceptance waits for the rail's final word.
 func (s Shape) Provisional() bool { return s.Acceptance == payment.AcceptanceProvisional }
 
-// CallsBack reports whether the rail reports by itself: where it takes for now
-// and can't be asked, its callback has to say the last word.
+// CallsBack reports whether the rail reports its final word unasked: a rail that accepts
+// provisionally and can't be asked has to give it by callback.
 func (s Shape) CallsBack() bool { return s.Provisional() && !s.Asked() }
 
-// Speed is how fast a rail is given up, asked and sent to again.
+// Speed is how soon a rail is given up, asked and sent to again.
 type Speed struct {
 	Answer      time.Duration // what the rail has for its answer
 	Settle      time.Duration // from acceptance to the final word, of a provisional bank
@@ -91,7 +91,7 @@ func (s Shape) idAfterRefusal() payment.IDAfterRefusal {
 	return payment.IDNew
 }
 
-// Profile is the shape as a whole profile.
+// Profile returns the shape as a complete profile.
 func (s Shape) Profile(speed Speed) rails.Profile {
 	short := payment.Duration(min(speed.Answer, 500*time.Millisecond))
 	p := rails.Profile{
@@ -109,7 +109,7 @@ func (s Shape) Profile(speed Speed) rails.Profile {
 			Connect: short, TLS: short, Write: short, ResponseHeader: payment.Duration(speed.Answer), Body: short,
 		},
 		Concurrency: speed.Concurrency,
-		// Faults are drawn for each payment, not for the rail: it stays up.
+		// Faults are drawn for each payment, not for the rail, so the rail stays up.
 		Breaker: rails.Breaker{FailureRatio: 1, MinimumRequests: 1000, OpenFor: payment.Duration(100 * time.Millisecond)},
 		Codes:   rails.Codes{Table: "iso20022"},
 	}

@@ -1,6 +1,6 @@
-// Package twin holds the slow path of outcomes, as the schema decides it, to the same
-// decision in the vocabulary (payment.History.Late), row by row. Tests that bring
-// late evidence to payments record it by a Recorder.
+// Package twin compares the slow path of outcomes, as the schema decides it, with the same
+// decision in the vocabulary (payment.History.Late), row by row. Tests that bring late evidence to
+// payments record it by a Recorder.
 package twin
 
 import (
@@ -20,27 +20,27 @@ type Ledger interface {
 	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
 }
 
-// Querier reads what an instruction is, with the rights of a superuser.
+// Querier reads the state of an instruction, with the rights of a superuser.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Recorder records by a ledger, and compares what it did with the rule.
+// Recorder records by a ledger, and compares the result with the rule.
 type Recorder struct {
 	Ledger Ledger
 	Looker Querier
-	// Differs hears what the ledger and the rule do not agree on.
+	// Differs is called with a difference between the ledger and the rule.
 	Differs func(difference string)
 
 	compared atomic.Int64
 }
 
-// Compared counts the outcomes that both decided.
+// Compared returns the number of outcomes that both decided.
 func (r *Recorder) Compared() int64 { return r.compared.Load() }
 
-// RecordLate records one outcome of an instruction that nothing else acts on
-// meanwhile. An error is the ledger's, or of a look.
+// RecordLate records one outcome of an instruction that nothing else changes meanwhile. An error
+// comes from the ledger or from a query.
 func (r *Recorder) RecordLate(ctx context.Context, o payment.Outcome) (payment.Verdict, error) {
 	before, known, err := r.history(ctx, o.Claim.OutboxID)
 	if err != nil {
@@ -63,8 +63,8 @@ func (r *Recorder) RecordLate(ctx context.Context, o payment.Outcome) (payment.V
 	return verdict, nil
 }
 
-// history is what the slow path decides by; false where the database does not know
-// the instruction.
+// history returns what the slow path decides by, or false if the database does not have the
+// instruction.
 func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.History, known bool, err error) {
 	rows, err := r.Looker.Query(ctx, `
 		SELECT a.attempt_id, a.attempt_no, a.state::text, coalesce(a.answers_attempt_no, 0), a.claimed_at, coalesce(a.result, ''),
@@ -109,7 +109,7 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	return h, known, err
 }
 
-// compare says where the ledger and the rule part; empty: nowhere.
+// compare describes the first difference between the ledger and the rule, or returns "".
 func compare(rule payment.Late, verdict payment.Verdict, after payment.History, had int) string {
 	if verdict != rule.Verdict {
 		return fmt.Sprintf("the ledger says %s, the rule %s", verdict, rule.Verdict)
@@ -123,8 +123,8 @@ func compare(rule payment.Late, verdict payment.Verdict, after payment.History, 
 		if want.AttemptID == (payment.ID{}) { // one that the ledger makes
 			want.AttemptID = got.AttemptID
 		}
-		// A PARKED row answers no claim, and the code of a row may be the rail's own.
-		// What a row that ends an instruction keeps of pending is no part of the rule.
+		// A PARKED row answers no claim, and the code of a row may be the rail's own. What a row that
+		// ends an instruction keeps of pending is not part of the rule.
 		if want.State == payment.Parked && want.Answers == 0 || got.ClaimedAt.Equal(want.ClaimedAt) {
 			want.ClaimedAt = got.ClaimedAt
 		}

@@ -16,8 +16,8 @@ import (
 // alertsWithin bounds the whole run.
 const alertsWithin = 20 * time.Minute
 
-// drillAlerts is "testbed alerts": it breaks a running Railhead in one way for each alert, and sees the alert fire and
-// resolve.
+// drillAlerts is "testbed alerts": it makes one fault for each alert in a running Railhead, and
+// checks that the alert fires and resolves.
 func drillAlerts(ctx context.Context, args []string) int {
 	o := alertdrill.Options{Out: os.Stdout}
 	flags := flag.NewFlagSet("testbed alerts", flag.ContinueOnError)

@@ -11,7 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/testbed/api"
 )
 
-// callAPI is "testbed api": callers over HTTP under faults. Its last line is what it is judged by.
+// callAPI is "testbed api": callers over HTTP under faults. Its last line gives the counts that it
+// is judged by.
 func callAPI(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed api", flag.ContinueOnError)
 	var o api.Options

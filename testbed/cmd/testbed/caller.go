@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/testbed/faults"
 )
 
-// caller is "testbed caller": the ingest client that the faults start, and kill.
+// caller is "testbed caller": the ingest client that the faults start and kill.
 func caller(ctx context.Context, args []string) int {
 	c := faults.Caller{Tries: 6, CallWithin: 3 * time.Second}
 	flags := flag.NewFlagSet("testbed caller", flag.ContinueOnError)

@@ -11,7 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/testbed/faults"
 )
 
-// events is "testbed events": an endpoint that loses answers is told of outcomes under faults.
+// events is "testbed events": it delivers events of outcomes, under faults, to an endpoint that
+// loses answers.
 func events(ctx context.Context, args []string) int {
 	var e faults.Events
 	flags := flag.NewFlagSet("testbed events", flag.ContinueOnError)

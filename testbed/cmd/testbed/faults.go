@@ -13,7 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/testbed/faults"
 )
 
-// breakAll is "testbed faults": every fault, or those that a pattern names, with some seeds each.
+// breakAll is "testbed faults": it runs every fault, or those that match a pattern, with some
+// seeds each.
 func breakAll(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed faults", flag.ContinueOnError)
 	name := flags.String("fault", "", "a `pattern`: only faults whose whole name it matches; all by default")

@@ -1,9 +1,10 @@
-// Command testbed runs whole installations, breaks them on purpose, and judges what became of the money by what the
-// simulated banks have written down: see the packages of this module. Its sub-commands are what make money, api,
-// events, recovery, faults, nemesis, mutants and alerts call, at the root of the repository.
+// Command testbed runs whole installations, breaks them on purpose, and judges what became of the
+// money by what the simulated banks have written down: see the packages of this module. Its
+// sub-commands are what make money, api, events, recovery, faults, nemesis, mutants and alerts
+// call, at the root of the repository.
 //
-// Each exits with 0 where all is well, with 8 where something did not hold, with 2 for a wrong command line, and with
-// 1 where it could not be run.
+// Each exits with 0 where all is well, with 8 where something did not hold, with 2 for a wrong
+// command line, and with 1 where it could not be run.
 package main
 
 import (
@@ -42,7 +43,7 @@ var commands = []struct {
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	// The proxies' library says each step of its own on the output.
+	// The proxies' library logs each of its steps to the output.
 	zerolog.SetGlobalLevel(zerolog.Disabled)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

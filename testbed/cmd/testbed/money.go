@@ -17,8 +17,9 @@ import (
 	"github.com/railhead-pay/railhead/testbed/money"
 )
 
-// payMoney is "testbed money": a private PostgreSQL, rails of every shape with a simulated bank each, two relayers and
-// two reapers, and a great many payments, first with faults and then healed. Its last line is what it is judged by.
+// payMoney is "testbed money": a private PostgreSQL, rails of every shape with a simulated bank
+// each, two relayers and two reapers, and a great many payments, first with faults and then
+// healed. Its last line gives the counts that it is judged by.
 func payMoney(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed money", flag.ContinueOnError)
 	options := money.Options{Out: os.Stdout}
@@ -49,7 +50,7 @@ func payMoney(ctx context.Context, args []string) int {
 	return 0
 }
 
-// pay runs on a server of its own, which leaves nothing behind but its log.
+// pay runs on a server of its own, of which only the log remains.
 func pay(ctx context.Context, options money.Options) (report money.Report, err error) {
 	if options.Evidence, err = filepath.Abs(options.Evidence); err != nil {
 		return report, err

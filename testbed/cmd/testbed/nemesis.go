@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/testbed/faults"
 )
 
-// nemesis is "testbed nemesis": one long run of everything that can be mixed.
+// nemesis is "testbed nemesis": one long run with all faults that can be mixed.
 func nemesis(ctx context.Context, args []string) int {
 	n := faults.Nemesis{Relayers: 3, Reapers: 2}
 	flags := flag.NewFlagSet("testbed nemesis", flag.ContinueOnError)

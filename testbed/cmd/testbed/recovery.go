@@ -10,10 +10,10 @@ import (
 	"github.com/railhead-pay/railhead/testbed/faults"
 )
 
-// recoveryMax is what the 99th percentile has to stay under.
+// recoveryMax is the bound that the 99th percentile has to stay under.
 const recoveryMax = 10 * time.Second
 
-// recovery is "testbed recovery": how long payments of a killed relayer wait.
+// recovery is "testbed recovery": it measures how long payments of a killed relayer wait.
 func recovery(ctx context.Context, args []string) int {
 	r := faults.Recovery{}
 	flags := flag.NewFlagSet("testbed recovery", flag.ContinueOnError)

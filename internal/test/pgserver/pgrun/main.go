@@ -2,8 +2,8 @@
 //
 //	pgrun [-major 18] [-set name=value] [-root dir] [-log file] -- go test ./...
 //
-// The command finds the superuser's URL in TEST_DATABASE_URL; if that is set already, no server is started.
-// pgrun -find only says which PostgreSQL it would use, and exits with 1 if there is none.
+// The command finds the superuser's URL in TEST_DATABASE_URL; if that is set already, no server is
+// started. pgrun -find only says which PostgreSQL it would use, and exits with 1 if there is none.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
-// exitOwn is the exit code for troubles of pgrun itself, apart from those of the command.
+// exitOwn is the exit code for errors of pgrun itself, distinct from those of the command.
 const exitOwn = 125
 
 func main() {
