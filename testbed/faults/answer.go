@@ -10,8 +10,9 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// answerFaults are banks that decide and do not tell, or tell what can't be
-// trusted. Every one hits half of the payments of both banks.
+// answerFaults returns the faults of banks that decide on a payment and give no answer,
+// or one that can't be trusted. Most of their rules apply to half of the payments, at
+// both banks.
 func answerFaults() []Fault {
 	half := func(kind railsim.FaultKind) railsim.Fault { return railsim.Fault{Kind: kind, Probability: 0.5} }
 	with := func(f railsim.Fault, change func(*railsim.Fault)) railsim.Fault { change(&f); return f }
@@ -58,7 +59,8 @@ func answerFaults() []Fault {
 	}
 }
 
-// redirect points each bank to the other one, which would execute as well.
+// redirect makes each bank redirect payments to the other one, which would execute them
+// as well.
 func redirect(ctx context.Context, w *World) error {
 	rules := func(to *Bank) []railsim.Fault {
 		return []railsim.Fault{
@@ -72,7 +74,7 @@ func redirect(ctx context.Context, w *World) error {
 	return w.underFault(ctx)
 }
 
-// spoiledTraffic puts rules in force at both banks and sends waves through them.
+// spoiledTraffic sets fault rules at both banks and sends waves of payments to them.
 func (w *World) spoiledTraffic(ctx context.Context, rules ...railsim.Fault) error {
 	if err := errors.Join(w.Dedupes.Spoil(ctx, rules...), w.Bare.Spoil(ctx, rules...)); err != nil {
 		return err
@@ -80,7 +82,8 @@ func (w *World) spoiledTraffic(ctx context.Context, rules ...railsim.Fault) erro
 	return w.underFault(ctx)
 }
 
-// underFault sends waves while the banks are spoiled, and counts what was hit.
+// underFault sends waves while the banks' fault rules are in force, and counts the
+// payments that were hit.
 func (w *World) underFault(ctx context.Context) error {
 	for range w.Options.Rounds {
 		if _, err := w.Traffic(w.Options.Wave); err != nil {
@@ -90,7 +93,8 @@ func (w *World) underFault(ctx context.Context) error {
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	// Recovery under the fault is part of it; what takes longer is healed.
+	// Recovery during the fault is part of the test; what takes longer recovers after the
+	// heal.
 	if err := await.Until(ctx, 6*time.Second, "the traffic", func() (bool, error) {
 		pending, claims, err := w.waiting(ctx)
 		return pending == 0 && claims == 0, err
@@ -119,11 +123,12 @@ func (w *World) countSpoiled(ctx context.Context) error {
 	return nil
 }
 
-// memoryMax is what a relayer may hold at most, whatever a bank answers.
+// memoryMax is the most memory that a relayer may hold, in bytes, whatever a bank
+// answers.
 const memoryMax = 100 << 20
 
-// memoryKept judges the relayers that lived through the fault; it is read
-// before they are stopped.
+// memoryKept checks the peak memory of the relayers that lived through the fault. The
+// peaks are read before the relayers are stopped.
 func (w *World) memoryKept() {
 	for name, peak := range w.peaks {
 		if peak > memoryMax {

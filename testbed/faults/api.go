@@ -16,7 +16,8 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// apiFaults break the HTTP API while callers use it and others enqueue by SQL.
+// apiFaults returns the faults of the HTTP API, which some callers use while others
+// enqueue by SQL.
 func apiFaults() []Fault {
 	adjust := func(o *Options) { o.ThroughAPI = true }
 	return []Fault{
@@ -39,7 +40,7 @@ func apiFaults() []Fault {
 	}
 }
 
-// admit makes a token for every participant of the run.
+// admit creates a token that is valid for every participant of the run.
 func (w *World) admit(ctx context.Context) error {
 	conn, err := w.admin.Acquire(ctx)
 	if err != nil {
@@ -57,8 +58,8 @@ func (w *World) admit(ctx context.Context) error {
 	return err
 }
 
-// StartAPI starts the HTTP API, each time at the same address, and waits until it can
-// work.
+// StartAPI starts the HTTP API, each time at the same address, and waits until it is
+// ready.
 func (w *World) StartAPI(ctx context.Context) error {
 	if w.apiAddr == "" {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -80,7 +81,8 @@ func (w *World) StartAPI(ctx context.Context) error {
 	return w.awaitReady(ctx, p)
 }
 
-// client calls the API with the token of the run, and makes each call once.
+// client returns a client of the HTTP API that sends the token of the run and makes each
+// call once.
 func (c Caller) client() (*httpclient.HTTP, error) {
 	return httpclient.NewHTTP(httpclient.Config{
 		BaseURL: "http://" + c.API, Token: func(context.Context) (string, error) { return c.Token, nil }, Attempts: 1,
@@ -88,8 +90,8 @@ func (c Caller) client() (*httpclient.HTTP, error) {
 	})
 }
 
-// underCalls lets callers use both doors, and breaks something once some of what
-// comes over HTTP is in and some is not.
+// underCalls starts callers that enqueue by SQL and over HTTP, and calls round once some
+// of the calls over HTTP are recorded and some are not.
 func (w *World) underCalls(ctx context.Context, round func() error) error {
 	for range w.Options.Rounds {
 		var before int
@@ -157,9 +159,10 @@ func crashUnderAPI(ctx context.Context, w *World) error {
 	return w.underCalls(ctx, func() error { return w.Lane.crash(ctx, time.Duration(w.draws.IntN(500))*time.Millisecond) })
 }
 
-// bothDoors has many call with one instruction and key at once. What is enqueued by SQL
-// under a key and over HTTP under the same one is known under two: the registry has a
-// digest of the second. One of them goes in, and the other door refuses.
+// bothDoors makes fifty callers enqueue one instruction under one key at once, half of
+// them by SQL and half over HTTP. The registry holds the same key as two, because it
+// stores a digest of one that arrives over HTTP. One of the two ways succeeds, and every
+// call by the other is refused.
 func bothDoors(ctx context.Context, w *World) error {
 	ingest, err := ingest.Open(ctx, ledger.Config{URL: w.url(loginIngest), Cell: cell, Name: "railhead-caller",
 		MaxConns: fifty / 2})
@@ -205,7 +208,7 @@ func (w *World) byBoth(ctx context.Context, one order, journal *Journal, doors .
 				taken[n%len(doors)] = true
 				mu.Unlock()
 				err = acknowledged(journal, one, receipt, "")
-			case ledger.SQLState(err) == outbox.StateSecondKey: // told so: no second instruction
+			case ledger.SQLState(err) == outbox.StateSecondKey: // refused: no second instruction
 				err = nil
 			default:
 				err = fmt.Errorf("%s at door %d: %w", one.InstructionID, n%len(doors), err)
@@ -229,7 +232,7 @@ func (w *World) byBoth(ctx context.Context, one order, journal *Journal, doors .
 	return errors.Join(all...)
 }
 
-// The blows that the API adds to the nemesis.
+// These blows against the API are part of the nemesis.
 
 func blowKillAPI(ctx context.Context, w *World) error {
 	w.Injected++

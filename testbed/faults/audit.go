@@ -11,9 +11,9 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// audit runs every proof that reads, as an auditor of the installation would,
-// when all services have ended: no claim may still count as on its way. What a
-// proof finds that the oracle does not see is false all the same.
+// audit runs every read-only proof, as an auditor of the installation would. It runs when
+// all services have ended, so that no claim may still count as in flight. What a proof
+// finds counts as false even where the oracle does not see it.
 func (w *World) audit(ctx context.Context) (report proofs.Report, err error) {
 	config, err := pgx.ParseConfig(w.Lane.Server.URL(w.database, ""))
 	if err != nil {
@@ -28,7 +28,7 @@ func (w *World) audit(ctx context.Context) (report proofs.Report, err error) {
 	return proofs.Run(ctx, conn, proofs.Options{Cell: cell, Logins: logins, InFlightMax: time.Millisecond})
 }
 
-// judgeAudit counts what the proofs say into the verdict.
+// judgeAudit adds the results of the proofs to the verdict.
 func (v *Verdict) judgeAudit(report proofs.Report) {
 	for _, proof := range report.Proofs {
 		if proof.Status == proofs.Failed {

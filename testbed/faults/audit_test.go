@@ -7,8 +7,8 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// TestJudgeAudit: a proof that fails is something false, and proofs that saw
-// nothing have proven nothing.
+// TestJudgeAudit checks that a proof that fails counts as false, and that proofs that
+// read no rows break the verdict.
 func TestJudgeAudit(t *testing.T) {
 	t.Parallel()
 	passed := proofs.Result{Name: "answers", Status: proofs.Passed}

@@ -12,16 +12,16 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// backup is a base copy with the WAL that was archived since, from which a
-// restore to a point in time starts a new timeline. The archive stays as it is:
-// the same backup restored twice gives the same new timeline twice.
+// backup is a base backup and the WAL that was archived since. A restore from it to a
+// point in time starts a new timeline. The archive does not change: the same backup
+// restored twice starts the same new timeline twice.
 type backup struct {
 	base, wal string
-	target    string // the setting that names the mark
+	target    string // the recovery target setting that names the mark
 	restored  bool   // what the server writes now is on another timeline, and not archived
 }
 
-// newBackup stops the lane's server for a base copy, and archives from then on.
+// newBackup stops the lane's server to take a base backup, and archives WAL from then on.
 func newBackup(ctx context.Context, w *World) (rewind, error) {
 	b := &backup{base: w.newFolder("base"), wal: w.newFolder("wal")}
 	// The server runs as another account when this process is root.
@@ -42,7 +42,8 @@ func newBackup(ctx context.Context, w *World) (rewind, error) {
 	return b, w.restart(ctx)
 }
 
-// mark draws whether the restore will name a time or a position of the WAL.
+// mark records the target of the restore, and draws whether it is a time or a position in
+// the WAL.
 func (b *backup) mark(ctx context.Context, w *World) error {
 	var at time.Time
 	var position string
@@ -56,7 +57,8 @@ func (b *backup) mark(ctx context.Context, w *World) error {
 	return nil
 }
 
-// lose archives what there is and kills the server.
+// lose archives the WAL that was written until now, unless the server was restored, and
+// kills the server.
 func (b *backup) lose(ctx context.Context, w *World) error {
 	if b.restored {
 		return w.Lane.Server.Kill9()

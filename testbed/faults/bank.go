@@ -14,8 +14,8 @@ import (
 	"github.com/railhead-pay/railhead/testbed/banks"
 )
 
-// Bank is a simulated bank as a process of its own. Its ledger file is the only
-// witness of money.
+// Bank is a simulated bank that runs as a process of its own. Its ledger file is the only
+// witness of what was paid.
 type Bank struct {
 	*Process
 	banks.Control
@@ -23,7 +23,7 @@ type Bank struct {
 	requests string
 }
 
-// startBank starts one; more are flags of railsim.
+// startBank starts a simulated bank; more holds further flags of railsim.
 func startBank(ctx context.Context, dir, name, binary string, seed uint64, more ...string) (*Bank, error) {
 	bank := &Bank{ledger: filepath.Join(dir, name+"-ledger.jsonl"), requests: filepath.Join(dir, name+"-requests.jsonl")}
 	addrFile := filepath.Join(dir, name+".addr")
@@ -39,10 +39,10 @@ func startBank(ctx context.Context, dir, name, binary string, seed uint64, more 
 	return bank, err
 }
 
-// moved is every record of the ledger file, as it is on disk.
+// moved returns every record of the ledger file, as it is on disk.
 func (b *Bank) moved() ([]railsim.Record, error) { return railsim.ReadLedger(b.ledger) }
 
-// heard is every request that the bank has seen.
+// heard returns every request that the bank has received.
 func (b *Bank) heard() ([]railsim.Request, error) {
 	file, err := os.Open(b.requests)
 	if err != nil {

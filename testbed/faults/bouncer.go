@@ -20,11 +20,12 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
-// envBouncer names the program, where it is neither in the path nor unpacked by
-// scripts/install-fault-tools.sh.
+// envBouncer is the environment variable that names PgBouncer's program, where it is
+// neither in the path nor unpacked by scripts/install-fault-tools.sh.
 const envBouncer = "RAILHEAD_PGBOUNCER"
 
-// findBouncer looks for PgBouncer. Its libraries may lie next to it.
+// findBouncer returns PgBouncer's program, and the folder of its libraries if they are
+// next to it.
 func findBouncer() (program, libraries string, err error) {
 	if named := os.Getenv(envBouncer); named != "" {
 		return named, "", nil
@@ -44,18 +45,18 @@ func findBouncer() (program, libraries string, err error) {
 		envBouncer)
 }
 
-// bouncer is a PgBouncer in transaction mode before the lane's server. It
-// listens on a socket in a folder of its own, and does not survive this process.
+// bouncer is a PgBouncer in transaction mode in front of the lane's server. It listens on
+// a unix socket in a folder of its own, and ends with this process.
 type bouncer struct {
 	program, libraries, dir string
-	account                 *syscall.Credential // it refuses to run as root
+	account                 *syscall.Credential // PgBouncer refuses to run as root
 	process                 *child.Process
 }
 
 const bouncerPort = 6432
 
-// newBouncer starts one, with few connections to the server, so that sessions
-// are shared.
+// newBouncer starts a PgBouncer with few connections to the server, so that sessions are
+// shared.
 func (w *World) newBouncer(ctx context.Context) (*bouncer, error) {
 	b := &bouncer{}
 	var err error
@@ -100,7 +101,7 @@ func (w *World) newBouncer(ctx context.Context) (*bouncer, error) {
 	return b, b.start(ctx, w.database)
 }
 
-// tcp is the way to the server by TCP, with the logins' password.
+// tcp returns the URL of the server over TCP, with the password of the logins.
 func (w *World) tcp(login string) *url.URL {
 	parsed, err := url.Parse(w.Lane.Server.TCPURL(w.Lane.Server.TCPAddr(), w.database, cmp.Or(login, loginRelayer)))
 	if err != nil {
@@ -109,7 +110,7 @@ func (w *World) tcp(login string) *url.URL {
 	return parsed
 }
 
-// url is how a login goes through the pooler.
+// url returns the URL by which a login connects through the pooler.
 func (b *bouncer) url(database, login string) string {
 	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d&sslmode=disable&default_query_exec_mode=cache_describe", login,
 		database, b.dir, bouncerPort)
@@ -139,7 +140,7 @@ func (b *bouncer) start(ctx context.Context, database string) error {
 	return nil
 }
 
-// kill ends it with every connection that goes through it.
+// kill ends PgBouncer and every connection through it.
 func (b *bouncer) kill() {
 	if b.process != nil {
 		_ = b.process.Kill() // it may have ended
@@ -147,7 +148,7 @@ func (b *bouncer) kill() {
 	}
 }
 
-// restart ends it under load and starts it again.
+// restart kills PgBouncer under load and starts it again.
 func (b *bouncer) restart(ctx context.Context, database string) error {
 	b.kill()
 	if err := os.Remove(filepath.Join(b.dir, fmt.Sprintf(".s.PGSQL.%d", bouncerPort))); err != nil &&

@@ -21,24 +21,25 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Caller is an ingest client as a process: it enqueues a plan of instructions,
-// each in a transaction of its own, and journals what it was told. After an
-// error it repeats the call with the same key, as it should.
+// Caller is an ingest client that runs as a process. It enqueues a plan of instructions,
+// each in a transaction of its own, and writes the results to a journal. After an error
+// it repeats the call with the same key, as a client should.
 type Caller struct {
 	URL, Cell, Plan, Journal string
 	Callers, Tries           int
 	Pace                     time.Duration
 	CallWithin               time.Duration
-	// Repeat makes the calls again that the journal has acknowledged, as a caller
-	// does that has lost what it was told.
+	// Repeat makes the calls again that the journal shows as acknowledged, as a caller does
+	// that has lost the acknowledgements.
 	Repeat bool
 	// Together enqueues the whole plan in one transaction, so that all of it is due
 	// at one moment.
 	Together bool
-	// API is where the HTTP API is. Calls are made over it, with the token, unless it is
-	// empty or they are made together.
+	// API is the address of the HTTP API. Calls are made over HTTP, with Token, unless API
+	// is empty or Together is set.
 	API, Token string
-	// Rails, separated by commas, are those whose calls are made. Empty: all.
+	// Rails lists the rails whose calls are made, separated by commas. If it is empty, all
+	// are.
 	Rails string
 }
 
@@ -61,8 +62,8 @@ func (o order) instruction() payment.Instruction {
 	}
 }
 
-// Run carries the plan out. Unless it repeats, it leaves out what the journal has
-// acknowledged, so that a caller that was killed is started again on the same plan.
+// Run enqueues the plan. Unless Repeat is set, it leaves out what the journal shows as
+// acknowledged, so that a caller that was killed can be started again on the same plan.
 func (c Caller) Run(ctx context.Context) error {
 	orders, err := readPlan(c.Plan)
 	if err != nil {
@@ -108,7 +109,7 @@ func (c Caller) Run(ctx context.Context) error {
 	}), journal.Close())
 }
 
-// carryOut makes the calls of a plan, several at once.
+// carryOut makes the calls of a plan, up to c.Callers of them at once.
 func (c Caller) carryOut(ctx context.Context, orders []order, journal *Journal, call enqueueCall) (err error) {
 	work := make(chan order)
 	var callers sync.WaitGroup
@@ -139,11 +140,11 @@ func (c Caller) carryOut(ctx context.Context, orders []order, journal *Journal, 
 	return err
 }
 
-// enqueueCall makes one call.
+// enqueueCall enqueues one instruction, in one call.
 type enqueueCall func(context.Context, order) (payment.Receipt, error)
 
-// enqueue tries one instruction until it is acknowledged, refused, or the tries
-// are used up. The error is the journal's alone.
+// enqueue tries one instruction until it is acknowledged or refused, or the tries are
+// used up. It returns an error only if the journal can't be written.
 func (c Caller) enqueue(ctx context.Context, call enqueueCall, journal *Journal, o order) error {
 	for try := range c.Tries {
 		if err := journal.Write(Entry{Kind: Attempt, InstructionID: o.InstructionID}); err != nil {
@@ -167,7 +168,8 @@ func (c Caller) enqueue(ctx context.Context, call enqueueCall, journal *Journal,
 	return nil
 }
 
-// enqueueTogether tries a plan as one batch, as often as enqueue tries an instruction.
+// enqueueTogether tries a plan as one batch, up to as many times as enqueue tries an
+// instruction.
 func (c Caller) enqueueTogether(ctx context.Context, ingest *ingest.Ingest, journal *Journal, orders []order) error {
 	all := make([]payment.Instruction, len(orders))
 	for n, o := range orders {
@@ -212,8 +214,8 @@ func (c Caller) callTogether(
 	return ingest.EnqueueBatch(ctx, all)
 }
 
-// call enqueues in a transaction of the caller's own, as an ingest API does
-// whose own row has to stand or fall with the instruction.
+// call enqueues in a transaction of the caller's own, as an ingest API does whose own row
+// has to commit or roll back with the instruction.
 func (c Caller) call(ctx context.Context, ingest *ingest.Ingest, o order) (payment.Receipt, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
 	defer cancel()

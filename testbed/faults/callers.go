@@ -16,7 +16,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// callerFaults are callers that repeat themselves.
+// callerFaults returns the faults of callers that repeat their calls.
 func callerFaults() []Fault {
 	return []Fault{{
 		Name: "one_key_fifty_callers", About: "fifty callers of one key at all isolation levels, at once and with " +
@@ -47,8 +47,8 @@ func fiftyCallers(ctx context.Context, w *World) error {
 		if err != nil {
 			return err
 		}
-		// Odd rounds: the callers have looked before the first one enqueued, and
-		// call after it was dispatched. Even ones: all call at once.
+		// In odd rounds the callers take their snapshots before the first one enqueues, and
+		// call after it was dispatched. In even rounds all call at once.
 		err = w.repeat(ctx, ingest, journal, one, round%2 == 1)
 		if err := errors.Join(err, journal.Close()); err != nil {
 			return err
@@ -89,7 +89,8 @@ func (w *World) repeat(ctx context.Context, ingest *ingest.Ingest, journal *Jour
 	return errors.Join(all...)
 }
 
-// first enqueues apart from the fifty and waits until it is dispatched.
+// first enqueues the instruction apart from the fifty callers and waits until it has been
+// dispatched or has ended otherwise.
 func (w *World) first(ctx context.Context, journal *Journal, one order) error {
 	conn, err := ingest.Open(ctx, ledger.Config{URL: w.Lane.Server.URL(w.database, loginIngest), Cell: cell,
 		Name: "railhead-caller", MaxConns: 1})
@@ -122,7 +123,8 @@ func acknowledged(journal *Journal, one order, receipt payment.Receipt, isolatio
 	})
 }
 
-// repeatOnce opens a transaction, takes its snapshot, and enqueues when told to.
+// repeatOnce opens a transaction, takes its snapshot, and enqueues when the channel call
+// is closed.
 func repeatOnce(
 	ctx context.Context, ingest *ingest.Ingest, journal *Journal, one order, level pgx.TxIsoLevel,
 	looked chan<- error, call <-chan struct{},

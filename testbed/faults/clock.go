@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// clockFaults make the database's clock jump. The server runs under libfaketime,
-// which reads from a file by how much it is wrong. A Go program asks the kernel
-// without the C library, where no such library can step in.
+// clockFaults returns the faults in which the database's clock jumps. The server runs
+// under libfaketime, which reads its offset from a file. The services can't run under it:
+// a Go program reads the clock from the kernel without the C library, where no such
+// library can intercept the call.
 func clockFaults() []Fault {
 	late := func(o *Options) { o.Relayers, o.Reapers, o.Wave = 0, 0, 24 }
 	return []Fault{
@@ -28,7 +29,7 @@ func clockFaults() []Fault {
 	}
 }
 
-// findFaketime looks for libfaketime.
+// findFaketime returns the path of libfaketime.
 func findFaketime() (string, error) {
 	for _, pattern := range []string{
 		os.Getenv("RAILHEAD_FAKETIME"), "/var/cache/railhead/faketime/usr/lib/*/faketime/libfaketime.so.1",
@@ -63,7 +64,7 @@ func jumpClock(ctx context.Context, w *World, by time.Duration) error {
 		pause(ctx, time.Duration(200+w.draws.IntN(300))*time.Millisecond)
 		for _, seconds := range []float64{by.Seconds(), 0} {
 			w.Injected++
-			// In place: the server reads the file at any moment.
+			// A rename replaces the file atomically, because the server may read it at any moment.
 			if err := os.WriteFile(offset+".new", fmt.Appendf(nil, "%+.0f\n", seconds), 0o644); err != nil {
 				return err
 			}

@@ -9,10 +9,11 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// commitFaults cut the network between a commit and its answer. Lost after: the
-// server has committed and the relayer can't know. Lost before: it has not, and
-// the relayer can't know that either. The commit of a claim goes along with it in one
-// write, that of outcomes follows them in a second.
+// commitFaults returns the faults that cut the network between a commit and its answer.
+// Lost after: the server has committed, and the relayer can't know. Lost before: the
+// server has not committed, and the relayer can't know that either. The commit of a claim
+// is sent in one write with the claim; the commit of outcomes follows them in a second
+// write.
 func commitFaults() []Fault {
 	var all []Fault
 	for _, one := range []struct {
@@ -41,12 +42,13 @@ func commitFaults() []Fault {
 	return all
 }
 
-// turnsToPrepare is after how many turns each connection has claimed once: the first
-// time takes a round trip more, in which the statements are prepared.
+// turnsToPrepare is the number of turns after which each connection has claimed once. The
+// first claim on a connection takes one more round trip, in which the statements are
+// prepared.
 const turnsToPrepare = 5
 
-// loseCommit tries again where a busy machine lets a round miss its fault, up to
-// three times for each round.
+// loseCommit injects the fault in each round. It tries again where a busy machine lets a
+// round miss its fault, up to three times the number of rounds in all.
 func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction string) error {
 	for tries := 0; w.Hit < w.Options.Rounds && tries < 3*w.Options.Rounds; tries++ {
 		if err := w.relayers[len(w.relayers)-1].retire(w.Options.Drain); err != nil {
@@ -75,7 +77,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 			return err
 		}
 		held := time.Now()
-		if point == faultpoint.Claiming { // there is something to be claimed
+		if point == faultpoint.Claiming { // the relayer needs something to claim
 			if _, err := w.Traffic(w.Options.Wave); err != nil {
 				return err
 			}
@@ -94,7 +96,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if err := wire.Silence(direction); err != nil {
 			return err
 		}
-		// After its own time for a transaction the relayer would send nothing any more.
+		// After its timeout for a transaction the relayer would send nothing any more.
 		inTime := time.Since(held) < w.Options.StoreTimeout-100*time.Millisecond
 		hold.Go()
 		var hit bool
@@ -109,7 +111,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if hit && inTime {
 			w.Hit++
 		}
-		// Longer or shorter than the relayer's own patience with one transaction.
+		// The pause is longer or shorter than the relayer's timeout for a transaction.
 		pause(ctx, w.Options.StoreTimeout/2+time.Duration(w.draws.Int64N(int64(w.Options.StoreTimeout))))
 		if err := w.Snapshot(ctx); err != nil {
 			return err
@@ -121,8 +123,9 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 	return nil
 }
 
-// claimShows looks for a worker's claim after a time: one that arrived is committed,
-// though its worker was not told, and one that did not never shows.
+// claimShows reports whether a worker's claims after a time are as the fault should leave
+// them: a claim that arrived is committed, though its worker was not told, and one that
+// did not arrive never becomes visible.
 func (w *World) claimShows(ctx context.Context, worker string, after time.Time, arrives bool) (bool, error) {
 	err := await.Until(ctx, time.Second, "the claim to show", func() (bool, error) {
 		var claimed bool
@@ -137,8 +140,9 @@ func (w *World) claimShows(ctx context.Context, worker string, after time.Time, 
 	return err == nil && arrives, err
 }
 
-// commitsOpen looks at the relayer's transaction from the server's side: a commit
-// that arrived has ended it, one that did not leaves it open.
+// commitsOpen reports whether the relayer's transaction, as the server sees it, is as the
+// fault should leave it: a commit that arrived has ended it, and one that did not arrive
+// leaves it open.
 func (w *World) commitsOpen(ctx context.Context, arrives bool) (bool, error) {
 	err := await.Until(ctx, 3*time.Second, "the transaction to show", func() (bool, error) {
 		var open int

@@ -14,8 +14,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// Director hears from the processes which points they reach, and holds those
-// that a fault waits for.
+// Director receives from the processes which points they reach, and holds those that a
+// fault waits for.
 type Director struct {
 	listener net.Listener
 	work     sync.WaitGroup
@@ -26,11 +26,11 @@ type Director struct {
 	seen map[faultpoint.Point]int
 }
 
-// arm waits for one process at one point.
+// arm is a request to hold one process at one point.
 type arm struct {
 	pid   int
 	point faultpoint.Point
-	skip  int // how many times it passes first
+	skip  int // how many times the process passes the point first
 	reach chan *Hold
 }
 
@@ -41,11 +41,12 @@ type Hold struct {
 	once  sync.Once
 }
 
-// Go lets it go on. A process that is gone does not mind.
+// Go lets the process continue. It has no effect on a process that has ended.
 func (h *Hold) Go() { h.say("go\n") }
 
-// GoLater lets it go on with its wall clock so far ahead, as a virtual machine does
-// that was suspended for so long: its monotonic clock has stood still.
+// GoLater lets the process continue with its wall clock advanced by the given time, like
+// that of a virtual machine that was suspended for so long: its monotonic clock has stood
+// still.
 func (h *Hold) GoLater(by time.Duration) { h.say("go " + by.String() + "\n") }
 
 func (h *Hold) say(word string) {
@@ -55,7 +56,7 @@ func (h *Hold) say(word string) {
 	})
 }
 
-// newDirector listens on a unix socket.
+// newDirector returns a Director that listens on a unix socket.
 func newDirector(socket string) (*Director, error) {
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -90,13 +91,14 @@ func (d *Director) hear(conn net.Conn) {
 	}
 	hold := &Hold{Point: faultpoint.Point(name), conn: conn}
 	if found := d.match(pid, hold.Point); found != nil {
-		found.reach <- hold // holds one, and each arm reaches once
+		found.reach <- hold // never blocks: the channel holds one, and each arm is reached once
 		return
 	}
 	hold.Go()
 }
 
-// match finds the arm that a report fires, and removes it.
+// match counts a report. It removes and returns the arm that the report satisfies, or
+// returns nil if there is none.
 func (d *Director) match(pid int, point faultpoint.Point) *arm {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,8 +117,8 @@ func (d *Director) match(pid int, point faultpoint.Point) *arm {
 	return nil
 }
 
-// Arm waits for a process at a point, after it has passed it skip times. The
-// process must have been started to tell of the point.
+// Arm requests that a process be held at a point, after it has passed the point skip
+// times. The process must have been started to report the point.
 func (d *Director) Arm(pid int, point faultpoint.Point, skip int) <-chan *Hold {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,7 +127,7 @@ func (d *Director) Arm(pid int, point faultpoint.Point, skip int) <-chan *Hold {
 	return one.reach
 }
 
-// Await is Arm and the wait for it.
+// Await waits, at most for within, until a process that was armed is held at its point.
 func (d *Director) Await(ctx context.Context, reach <-chan *Hold, within time.Duration) (*Hold, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -139,7 +141,8 @@ func (d *Director) Await(ctx context.Context, reach <-chan *Hold, within time.Du
 	}
 }
 
-// disarm forgets what no process reached; one that comes later passes.
+// disarm removes the arms that no process has reached; a process that reaches such a
+// point later passes it.
 func (d *Director) disarm() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// diskFaults fill the disk of the server. Its data is moved to a small file
-// system of its own, for which this process has to be root.
+// diskFaults returns the fault that fills the disk of the server. The server's data is
+// moved to a small file system of its own, for which this process has to be root.
 func diskFaults() []Fault {
 	return []Fault{{
 		Name: "disk_full",
@@ -23,7 +23,7 @@ func diskFaults() []Fault {
 	}}
 }
 
-// roomMiB is what the small file system has beyond the data.
+// roomMiB is the space that the small file system has beyond the data, in MiB.
 const roomMiB = 60
 
 func fillDisk(ctx context.Context, w *World) error {
@@ -60,7 +60,7 @@ func fillDisk(ctx context.Context, w *World) error {
 	if err := fill(filler); err != nil {
 		return err
 	}
-	// What was preallocated is used up soon: a switch of the WAL wants a new file.
+	// The preallocated files are soon used up: each switch of the WAL needs a new file.
 	until := time.Now().Add(6 * time.Second)
 	for time.Now().Before(until) {
 		if _, err := w.admin.Exec(ctx, `SELECT pg_switch_wal()`); err != nil {
@@ -71,14 +71,14 @@ func fillDisk(ctx context.Context, w *World) error {
 	if err := os.Remove(filler); err != nil {
 		return err
 	}
-	// The server ends itself when it can't write its log; it is started again here.
+	// The server ends itself when it can't write its WAL; it is started again here.
 	if err := w.Lane.Server.Restart(ctx); err != nil {
 		return fmt.Errorf("starting with room again: %w", err)
 	}
 	return nil
 }
 
-// fill writes until there is no room.
+// fill writes to a file until the file system is full.
 func fill(path string) error {
 	file, err := os.Create(path)
 	if err != nil {

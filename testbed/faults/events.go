@@ -15,8 +15,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// Events is a run in which an endpoint that loses a share of its answers is told of
-// outcomes by two processes, while relayers, reapers, these processes and the server are
+// Events is a run in which two processes deliver outcomes to an endpoint that loses a
+// share of its answers, while relayers, reapers, these processes and the server are
 // killed, a transaction stays open, and an asynchronous standby takes over.
 type Events struct {
 	Seed    uint64
@@ -25,38 +25,39 @@ type Events struct {
 	Lost    float64       // share of the endpoint's answers
 }
 
-// EventsReport is what such a run amounts to.
+// EventsReport is the result of an Events run.
 type EventsReport struct {
 	Report
 	Told Told
 }
 
-// Told is counted from the endpoint's journal against the archive, and against a copy of the
-// archive that the failover has forgotten in part.
+// Told counts the deliveries in the endpoint's journal. They are compared with the archive,
+// and with a copy of it from right before the failover, which has lost a part of it.
 type Told struct {
 	Rows      int // of the archive that are events
-	Delivered int // of those
-	Missing   int // of those, not delivered
-	Forged    int // deliveries that no row stands for, or that say something else than it
-	Reordered int // events that came before an earlier one of their instruction had come
+	Delivered int // of the rows
+	Missing   int // of the rows, those not delivered
+	Forged    int // deliveries without a row, or that differ from their row
+	Reordered int // events that came after a later one of their instruction
 	Repeated  int // deliveries beyond the first of an event
 	Forgotten int // events that were delivered, and that the failover has forgotten
 	Losses    int // answers that the endpoint has lost
 }
 
-// String is the line that a run is judged by.
+// String returns the line that a run is judged by.
 func (t Told) String() string {
 	return fmt.Sprintf("events: rows=%d delivered=%d missing=%d forged=%d reordered=%d repeated=%d forgotten=%d",
 		t.Rows, t.Delivered, t.Missing, t.Forged, t.Reordered, t.Repeated, t.Forgotten)
 }
 
-// Good reports whether the run went well, and everything was told as it happened.
+// Good reports whether the run went well, every event was delivered as it happened and in
+// order, and answers were lost, events repeated and events forgotten at all.
 func (r EventsReport) Good() bool {
 	return r.Report.Good() && r.Told.Rows > 0 && r.Told.Missing+r.Told.Forged+r.Told.Reordered == 0 &&
 		r.Told.Losses > 0 && r.Told.Repeated > 0 && r.Told.Forgotten > 0
 }
 
-// eventsRest bounds what comes before and after the blows.
+// eventsRest bounds the time before and after the blows.
 const eventsRest = 10 * time.Minute
 
 // Run makes the run on a lane of its own.
@@ -79,7 +80,7 @@ func (e Events) Run(ctx context.Context, built Binaries, out io.Writer) (report 
 	return report, nil
 }
 
-// listener is a run under way.
+// listener is the state of an Events run.
 type listener struct {
 	Events
 	out        io.Writer
@@ -89,7 +90,7 @@ type listener struct {
 	told       Told
 }
 
-// inject is the whole run up to its rest.
+// inject makes the whole run up to the wait for rest.
 func (l *listener) inject(ctx context.Context, w *World) error {
 	l.sink = newSink(l.Seed, l.Lost)
 	w.ends = append(w.ends, func(context.Context) error { l.sink.server.Close(); return nil })
@@ -137,8 +138,8 @@ func (l *listener) startDeliverer(ctx context.Context, w *World) error {
 	return w.awaitReady(ctx, p)
 }
 
-// rage keeps traffic flowing, deals one blow after the other, and leaves a transaction open in
-// the middle of it.
+// rage keeps traffic flowing, deals one blow after another, and holds a transaction open
+// in between.
 func (l *listener) rage(ctx context.Context, w *World) error {
 	if err := blowBanks(ctx, w); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (l *listener) rage(ctx context.Context, w *World) error {
 		pause(ctx, time.Duration(200+w.draws.IntN(800))*time.Millisecond)
 		switch {
 		case open == nil && opened.IsZero() && time.Until(end) < l.Lasting/2:
-			if !crashed { // it would end the transaction
+			if !crashed { // a crash later would end the transaction
 				if err := blowCrash(ctx, w); err != nil {
 					return err
 				}
@@ -197,7 +198,8 @@ func (l *listener) rage(ctx context.Context, w *World) error {
 	return context.Cause(ctx)
 }
 
-// isHeld wants nothing to have been told of what was written after a transaction that is open.
+// isHeld checks that no event was delivered that was written after a transaction that is
+// still open.
 func (l *listener) isHeld(ctx context.Context, w *World, number string) error {
 	var after []string
 	err := w.admin.QueryRow(ctx, `
@@ -223,7 +225,7 @@ func (l *listener) isHeld(ctx context.Context, w *World, number string) error {
 	return nil
 }
 
-// killDeliverer kills one of the two, and starts another.
+// killDeliverer kills one of the two delivering processes, and starts another.
 func (l *listener) killDeliverer(ctx context.Context, w *World) error {
 	w.Injected++
 	if err := w.living(l.deliverers).Kill(); err != nil {
@@ -233,10 +235,10 @@ func (l *listener) killDeliverer(ctx context.Context, w *World) error {
 	return l.startDeliverer(ctx, w)
 }
 
-// failOver lets the standby fall behind while events go on being delivered, keeps a copy of what
-// the archive says, and has the standby take over.
+// failOver lets the standby fall behind while events are still delivered, keeps a copy of
+// the archive, and promotes the standby.
 func (l *listener) failOver(ctx context.Context, w *World, s *standby) error {
-	// What a bank executes late could not be told from what the failover forgot.
+	// What a bank executes late could not be distinguished from what the failover forgot.
 	if err := errors.Join(w.Dedupes.Spoil(ctx), w.Bare.Spoil(ctx), w.AwaitCallers(ctx)); err != nil {
 		return err
 	}
@@ -256,7 +258,7 @@ func (l *listener) failOver(ctx context.Context, w *World, s *standby) error {
 		func() (bool, error) { return len(l.sink.noted()) > noted+10, nil }); err != nil {
 		return err
 	}
-	l.sink.close(true) // nothing is told after the copy
+	l.sink.close(true) // nothing is delivered after the copy
 	var err error
 	if l.before, err = l.rows(ctx, w); err != nil {
 		return err

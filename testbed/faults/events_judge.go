@@ -19,7 +19,7 @@ type outcomeRow struct {
 	event     string // its type
 }
 
-// rows are the events of the archive, by the names that callers know them by.
+// rows returns the events of the archive by the names under which callers know them.
 func (l *listener) rows(ctx context.Context, w *World) (all map[string]outcomeRow, err error) {
 	err = pgx.BeginTxFunc(ctx, w.admin, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
 		func(tx pgx.Tx) error {
@@ -48,7 +48,7 @@ func (l *listener) rowsIn(ctx context.Context, w *World, tx pgx.Tx) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	// What is an event without a doubt has to be among them, whatever the feed says.
+	// Rows in these states are events without a doubt, and the feed has to contain them.
 	var left int
 	err = tx.QueryRow(ctx, `
 		SELECT count(*) FROM `+cell+`.payment_outbox_attempts a
@@ -68,7 +68,7 @@ func keysOf(all map[string]outcomeRow) []string {
 	return keys
 }
 
-// caughtUp waits until the sink has noted every event that the archive has by now.
+// caughtUp waits until the sink has noted every event that is in the archive now.
 func (l *listener) caughtUp(ctx context.Context, w *World) error {
 	rows, err := l.rows(ctx, w)
 	if err != nil {
@@ -76,7 +76,7 @@ func (l *listener) caughtUp(ctx context.Context, w *World) error {
 	}
 	missing, asked := 0, time.Now()
 	err = await.Until(ctx, 5*time.Minute, "every event to be delivered", func() (bool, error) {
-		// What failed several times waits for longer than a run lasts.
+		// A delivery that failed several times backs off for longer than a run lasts.
 		if time.Since(asked) > 10*time.Second {
 			asked = time.Now()
 			if err := w.operate(ctx, "events", "redeliver", "--endpoint", "sink", "--reason", "fault run"); err != nil {
@@ -102,7 +102,7 @@ func (l *listener) caughtUp(ctx context.Context, w *World) error {
 	return err
 }
 
-// judge waits until the sink has come to the end, stops the deliveries, and counts.
+// judge waits until every event is delivered, stops the deliveries, and counts them.
 func (l *listener) judge(ctx context.Context, w *World) error {
 	if err := l.caughtUp(ctx, w); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (l *listener) judge(ctx context.Context, w *World) error {
 	return nil
 }
 
-// count compares what was delivered with the rows that there are, and with those that a failover
-// has forgotten.
+// count compares the deliveries with the rows of the archive, and with those that a
+// failover has forgotten.
 func count(rows, before map[string]outcomeRow, journal []delivery) Told {
 	told := Told{Rows: len(rows)}
 	seen := make(map[string]bool)

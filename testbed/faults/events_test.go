@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestEvents tells an endpoint for a few seconds. The long one is `make events`.
+// TestEvents makes a run of a few seconds. `make events` makes the long one.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -27,7 +27,7 @@ func TestEvents(t *testing.T) {
 	t.Log(report.Told)
 }
 
-// TestCountOfEvents: each kind of fault is counted as what it is.
+// TestCountOfEvents checks that each kind of deviation is counted as what it is.
 func TestCountOfEvents(t *testing.T) {
 	t.Parallel()
 	rows := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED", ""}, "a2": {"a", 2, "DISPATCHED", ""},

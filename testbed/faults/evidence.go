@@ -13,21 +13,21 @@ import (
 	"github.com/railhead-pay/railhead/testbed/jsonlines"
 )
 
-// Evidence is the file of all runs, those that went badly too. It is only ever
-// appended to, so that a long series of runs can be broken off and gone on with.
+// Evidence is the file of all runs, including those that went badly. It is only ever
+// appended to, so that a long series of runs can be interrupted and continued.
 type Evidence struct {
 	mu   sync.Mutex
 	file *jsonlines.File[Report]
 	runs map[task][]Report // in the order of the file
 }
 
-// task is one run to be made.
+// task identifies a run by its fault and seed.
 type task struct {
 	fault string
 	seed  uint64
 }
 
-// OpenEvidence makes or continues the file in a folder.
+// OpenEvidence creates or continues the evidence file in a folder.
 func OpenEvidence(dir string) (*Evidence, error) {
 	file, reports, err := jsonlines.Open[Report](filepath.Join(dir, "runs.jsonl"))
 	if err != nil {
@@ -45,21 +45,22 @@ func (e *Evidence) note(r Report) {
 	e.runs[each] = append(e.runs[each], r)
 }
 
-// Reach is which runs of the evidence count.
+// Reach selects the runs of the evidence that count.
 type Reach int
 
 const (
-	// ThisBuild counts runs of the very programs under test: what they show is
-	// about the code as it is.
+	// ThisBuild counts only runs of the programs under test, so that the result is about the
+	// code as it is.
 	ThisBuild Reach = iota
 	// AnyBuild counts good runs of earlier programs as well. One that went badly
 	// is made again.
 	AnyBuild
 )
 
-// Standing gives the run by which a fault and seed are judged, false if it is
-// still to be made. A run of this build that lost, doubled or lied is final:
-// chance decides how processes interleave, and a better day takes nothing back.
+// Standing returns the run by which a fault and seed are judged, and false if it is still
+// to be made. A run of this build that lost or doubled a payment or reported something
+// false is final: chance decides how processes interleave, and a later good run does not
+// refute it.
 func (e *Evidence) Standing(fault string, seed uint64, digest string, reach Reach) (Report, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,7 +89,7 @@ func (e *Evidence) Standing(fault string, seed uint64, digest string, reach Reac
 	}
 }
 
-// Bad gives the runs of a fault and seed that went badly, within reach.
+// Bad returns the runs of a fault and seed that went badly, within reach.
 func (e *Evidence) Bad(fault string, seed uint64, digest string, reach Reach) []Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,7 +113,7 @@ func (e *Evidence) Add(report Report) error {
 // Close closes the file.
 func (e *Evidence) Close() error { return e.file.Close() }
 
-// digestOf is over the bytes of files.
+// digestOf returns a digest of the contents of files.
 func digestOf(paths ...string) (string, error) {
 	sum := sha256.New()
 	var all []error

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Runs of one fault and seed, by this build and by an earlier one.
+// ran returns the report of a good run, and unhit and doubled those of bad ones. All are
+// of one fault and seed; the digest distinguishes this build from an earlier one.
 func ran(digest string) Report { return Report{Fault: "x", Seed: 7, Digest: digest, Hit: 2} }
 
 func unhit(digest string) Report { return Report{Fault: "x", Seed: 7, Digest: digest} }
@@ -20,7 +21,7 @@ func doubled(digest string) Report {
 
 const now, earlier = "now", "earlier"
 
-// TestStanding: what of the evidence needs no run any more, and which run counts.
+// TestStanding checks which runs the evidence makes unnecessary, and which run counts.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -29,7 +30,7 @@ func TestStanding(t *testing.T) {
 		reach Reach
 		want  string // the digest of the run that counts; "": it is to be made
 		bad   bool
-		past  int // runs that are told of
+		past  int // runs that are reported as bad
 	}{
 		{"nothing", nil, AnyBuild, "", false, 0},
 		{"good", []Report{ran(now)}, ThisBuild, now, false, 0},
@@ -60,8 +61,8 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestTornLine: a run that was broken off while it was written down is made
-// again, and spoils no other line.
+// TestTornLine checks that a line that was cut off while it was written spoils no other
+// line.
 func TestTornLine(t *testing.T) {
 	t.Parallel()
 	evidence := reopened(t, []Report{ran(now)}, `{"fault": "x", "se`)
@@ -75,8 +76,9 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// TestSeriesGoesByTheEvidence: nothing is run that the evidence has; its runs are
-// in the sum with their builds, and what went badly is told.
+// TestSeriesGoesByTheEvidence checks that a series makes no run that the evidence has,
+// adds the runs of the evidence to the sum with their builds, and reports those that went
+// badly.
 func TestSeriesGoesByTheEvidence(t *testing.T) {
 	t.Parallel()
 	second := ran(earlier)
@@ -109,7 +111,7 @@ func TestSeriesGoesByTheEvidence(t *testing.T) {
 	}
 }
 
-// reopened is evidence of these runs, as another process finds it.
+// reopened returns the evidence of these runs, as another process finds it.
 func reopened(t *testing.T, runs []Report, torn string) *Evidence {
 	t.Helper()
 	dir := t.TempDir()

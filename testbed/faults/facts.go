@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Facts are all that the oracle judges by, taken from outside.
+// Facts holds everything that the oracle judges by, gathered from outside the product.
 type Facts struct {
 	Orders    map[string]order // what was to be enqueued, by instruction
 	Journal   []Entry          // what the callers were told
@@ -28,17 +28,17 @@ type Facts struct {
 	Snapshots []archive // of the archive, from before and between the faults
 	// Patience is the age below which no claim may be taken from its worker.
 	Patience time.Duration
-	// Windows are what failovers and restores may have lost.
+	// Windows are the periods whose commits failovers and restores may have lost.
 	Windows []Window
 }
 
-// Window is a time whose commits the data forgot: an asynchronous standby that
-// took over did not have them, or a backup or snapshot is older.
+// Window is a period whose commits the data forgot: an asynchronous standby that took
+// over did not have them, or a backup or snapshot is older.
 type Window struct{ From, To time.Time }
 
 func (w Window) holds(at time.Time) bool { return !at.Before(w.From) && !at.After(w.To) }
 
-// forgotten reports whether what was acknowledged then may be gone.
+// forgotten reports whether what was acknowledged at a time may be gone.
 func (f Facts) forgotten(at time.Time) bool {
 	return slices.ContainsFunc(f.Windows, func(w Window) bool { return w.holds(at) })
 }
@@ -67,7 +67,7 @@ type attemptRow struct {
 
 type pendingRow struct {
 	OutboxID string
-	Aside    bool // quarantined for a person
+	Aside    bool // quarantined for an operator
 }
 
 type letterRow struct {
@@ -81,13 +81,13 @@ type nextRow struct {
 	Next          int64
 }
 
-// archive is the digest of every row by instruction and number.
+// archive maps every row, by instruction and number, to its digest.
 type archive map[string]string
 
 func rowName(outboxID string, no int) string { return fmt.Sprintf("%s row %d", outboxID, no) }
 
-// Snapshot remembers the archive as it is now: every row of it must be there,
-// unchanged, at the end.
+// Snapshot records the archive as it is now: at the end, every row of it must be there,
+// unchanged.
 func (w *World) Snapshot(ctx context.Context) error {
 	rows, err := collect[attemptRow](ctx, w, attemptsSQL)
 	if err != nil {
@@ -114,7 +114,7 @@ const (
 	claimsSQL = `SELECT count(*) FROM ` + cell + `.payment_outbox_claims`
 )
 
-// Facts gathers everything, once nothing moves any more.
+// Facts gathers the facts of a run from the journals, the banks and the database.
 func (w *World) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{
 		Orders: w.orders, Pending: make(map[string]pendingRow), Letters: make(map[string]letterRow), Snapshots: w.snapshots,
@@ -165,8 +165,8 @@ func (w *World) Facts(ctx context.Context) (Facts, error) {
 	return f, w.admin.QueryRow(ctx, claimsSQL).Scan(&f.Claims)
 }
 
-// collect reads rows as superuser, by position. The server may just have come
-// back: a broken connection is tried again.
+// collect reads rows as superuser, by position. It tries again after an error: the server
+// may just have come back.
 func collect[T any](ctx context.Context, w *World, sql string) ([]T, error) {
 	var all []T
 	var last error

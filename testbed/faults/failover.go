@@ -9,9 +9,10 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// failoverFaults lose the primary and promote its streaming standby.
+// failoverFaults returns the faults in which the primary is lost, stopped or demoted. In
+// all but the last, its streaming standby takes over.
 func failoverFaults() []Fault {
-	// The processes are started once there are two servers to be found.
+	// The processes are started once both servers exist.
 	late := func(o *Options) {
 		o.Relayers, o.Reapers, o.Wave, o.Callers, o.Rounds = 0, 0, 160, 6, 1
 		o.HealWithin = time.Minute
@@ -33,7 +34,8 @@ func failoverFaults() []Fault {
 			Name: "failover_cancelled_wait",
 			About: "the relayer's waits for a stalled synchronous standby are cancelled, which the server reports as " +
 				"success, and then the standby takes over: nothing was sent on such a claim",
-			// Few slots and quick callers: something is left to be claimed when nothing new comes.
+			// With few slots and quick callers, something is left to be claimed when nothing new
+			// comes.
 			Adjust: func(o *Options) { late(o); o.Concurrency, o.Pace = 1, time.Millisecond },
 			Inject: failoverCancelled, Quiet: true,
 		},
@@ -46,14 +48,14 @@ func failoverFaults() []Fault {
 		{
 			Name:  "primary_read_only",
 			About: "the primary turns read-only under live connections, as one that was demoted behind its address (25006)",
-			// Few slots and quick callers: something waits when it happens.
+			// With few slots and quick callers, something waits when it happens.
 			Adjust: func(o *Options) { o.Wave, o.Rounds, o.Concurrency, o.Pace = 120, 2, 1, time.Millisecond },
 			Inject: readOnlyPrimary,
 		},
 	}
 }
 
-// paired starts the pair of servers, the processes that find them, and traffic.
+// paired starts the pair of servers, the processes that connect to them, and traffic.
 func (w *World) paired(ctx context.Context, relayers int) (*standby, error) {
 	s, err := w.follow(ctx)
 	if err != nil {
@@ -72,7 +74,7 @@ func (w *World) paired(ctx context.Context, relayers int) (*standby, error) {
 		return nil, err
 	}
 	pause(ctx, time.Duration(300+w.draws.IntN(500))*time.Millisecond)
-	// What is remembered now must never be lost: the standby has to have it.
+	// The rows of this snapshot must never be lost: the standby has to have them.
 	if err := w.Snapshot(ctx); err != nil {
 		return nil, err
 	}
@@ -83,7 +85,7 @@ func (w *World) paired(ctx context.Context, relayers int) (*standby, error) {
 	return s, w.standbyHas(ctx, seen)
 }
 
-// dies kills the primary with all its processes, and lets the standby take over.
+// dies kills the primary with all its processes, and promotes the standby.
 func (w *World) dies(ctx context.Context, s *standby) (last time.Time, err error) {
 	if err := w.Lane.Server.Kill9(); err != nil {
 		return last, err
@@ -100,13 +102,13 @@ func failoverAsync(ctx context.Context, w *World) error {
 	s.wire.Cut()
 	pause(ctx, time.Duration(200+w.draws.IntN(600))*time.Millisecond)
 	died := make(chan error, 1)
-	go func() { died <- w.relayers[0].Kill() }() // its memory of answers goes with the primary
+	go func() { died <- w.relayers[0].Kill() }() // its memory of answers is lost with the primary
 	last, err := w.dies(ctx, s)
 	if err := errors.Join(err, <-died); err != nil {
 		return err
 	}
-	// Acknowledged before the last commit that the standby had: was there. What is
-	// acknowledged later than now is the new server's.
+	// What was acknowledged before the last commit that the standby had is still there. What
+	// is acknowledged from now on is on the new server.
 	w.windows = append(w.windows, Window{From: last, To: time.Now()})
 	if err := w.heldUntilAccepted(ctx); err != nil {
 		return err
@@ -119,7 +121,8 @@ func failoverAsync(ctx context.Context, w *World) error {
 	return nil
 }
 
-// backlog waits until so many wait that the next turns have something to claim.
+// backlog waits until at least n payments are pending, so that the next turns have
+// something to claim.
 func (w *World) backlog(ctx context.Context, n int) error {
 	return await.Until(ctx, startedWithin, "payments to wait", func() (bool, error) {
 		var waiting int
@@ -145,7 +148,8 @@ func (w *World) paymentsHeard() (int, error) {
 	return n, nil
 }
 
-// heldUntilAccepted is what has to follow a failover.
+// heldUntilAccepted checks what has to follow a failover: only the lanes of rails that
+// de-duplicate by key go on before an operator has accepted the server.
 func (w *World) heldUntilAccepted(ctx context.Context) error {
 	var since time.Time
 	if err := w.admin.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&since); err != nil {
@@ -167,8 +171,8 @@ func switchover(ctx context.Context, w *World) error {
 	if _, err := w.promote(ctx, s); err != nil {
 		return err
 	}
-	// The old one comes back where it was, and follows: a client that finds it first
-	// must go on to the other.
+	// The old primary comes back at its address as a standby: a client that connects to it
+	// first must go on to the other server.
 	wire, err := newWire("old", s.server.TCPAddr())
 	if err != nil {
 		return err
@@ -198,7 +202,7 @@ func readOnlyPrimary(ctx context.Context, w *World) error {
 		if err != nil {
 			return err
 		}
-		// It was met if what should move could not.
+		// The fault was met if payments that should move could not.
 		if pending > 0 {
 			w.Hit++
 		}
@@ -216,9 +220,9 @@ func readOnlyPrimary(ctx context.Context, w *World) error {
 	return nil
 }
 
-// readOnly has the cell's tables refuse every write as a server does that was
-// demoted, in the sessions that are open too. The server's default alone would not: a
-// transaction that says READ WRITE is not asked.
+// readOnly makes the cell's tables refuse every write, or accept writes again. They
+// refuse as a server does that was demoted, in open sessions too. The server's default
+// alone would not: it does not apply to a transaction that says READ WRITE.
 func (w *World) readOnly(ctx context.Context, on bool) error {
 	const refuse = `
 		CREATE OR REPLACE FUNCTION public.demoted() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -230,7 +234,7 @@ func (w *World) readOnly(ctx context.Context, on bool) error {
 	if !on {
 		act = `DROP TRIGGER IF EXISTS demoted ON %s`
 	}
-	// One table at a time: what writes meanwhile locks them in an order of its own.
+	// One table at a time: concurrent writers lock the tables in an order of their own.
 	var tables []string
 	err := w.admin.QueryRow(ctx, `
 		SELECT array_agg(c.oid::regclass::text ORDER BY c.relname) FROM pg_class c

@@ -7,7 +7,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// forgetfulFaults are asynchronous failovers that forget sends, at bad moments.
+// forgetfulFaults returns the faults in which an asynchronous failover forgets sends at a
+// bad moment.
 func forgetfulFaults() []Fault {
 	byKey := []string{Keyed, Asked}
 	const expireIn = 6 * time.Second
@@ -46,8 +47,8 @@ func forgetfulFaults() []Fault {
 	}
 }
 
-// startMemoryless starts a relayer that knows nothing of the server before, once
-// the others have had the time to see the new one.
+// startMemoryless starts a relayer that remembers nothing of the old server, once the
+// others have had the time to see the new one.
 func startMemoryless(ctx context.Context, w *World) error {
 	pause(ctx, 2*time.Second)
 	w.Options.Relayers++

@@ -16,7 +16,7 @@ func failoverSync(ctx context.Context, w *World) error {
 	if err := w.synchronous(ctx, []string{"on", "remote_apply"}[w.draws.IntN(2)]); err != nil {
 		return err
 	}
-	// The wave before may have come to its end by now.
+	// The callers of the earlier wave end first: what they are told is not counted.
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
@@ -48,7 +48,8 @@ func failoverSync(ctx context.Context, w *World) error {
 	return w.heldUntilAccepted(ctx)
 }
 
-// synchronous makes every commit wait for the standby.
+// synchronous makes every commit wait for the standby; how is the value of
+// synchronous_commit.
 func (w *World) synchronous(ctx context.Context, how string) error {
 	for _, sql := range []string{
 		"ALTER SYSTEM SET synchronous_commit = '" + how + "'", "ALTER SYSTEM SET synchronous_standby_names = 'standby'",
@@ -66,7 +67,7 @@ func (w *World) synchronous(ctx context.Context, how string) error {
 	})
 }
 
-// acknowledged counts what the callers were told.
+// acknowledged counts the acknowledgements in the callers' journals.
 func (w *World) acknowledged() (int, error) {
 	n := 0
 	for plan := 1; plan <= w.plans; plan++ {
@@ -91,7 +92,8 @@ func failoverCancelled(ctx context.Context, w *World) error {
 	if err := w.synchronous(ctx, "on"); err != nil {
 		return err
 	}
-	// At once: on a busy machine callers are slower than one slot.
+	// The wave is enqueued in one transaction: on a busy machine, callers are slower than
+	// one slot.
 	if _, err := w.TrafficAtOnce(w.Options.Wave); err != nil {
 		return err
 	}
@@ -103,8 +105,8 @@ func failoverCancelled(ctx context.Context, w *World) error {
 		return err
 	}
 	s.wire.Cut()
-	// Calls that were made on claims that the standby has come to their end; then
-	// the banks hear of nothing new.
+	// Calls on claims that the standby has come to their end within the send budget. From
+	// then on the banks must receive nothing new.
 	pause(ctx, sendBudget)
 	before, err := w.paymentsHeard()
 	if err != nil {

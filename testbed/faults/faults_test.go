@@ -9,14 +9,14 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// short are the faults that tell most in the least time. All of them, with many
-// seeds, is `make faults`.
+// short lists the faults that tell most in the least time. `make faults` runs all of
+// them, with many seeds.
 var short = []string{
 	"kill_relayer_answered", "kill_caller_enqueued", "commit_of_claim_lost_after",
 	"answer_lost_after_execution", "poison_rows", "one_key_fifty_callers",
 }
 
-// TestFaults breaks a whole installation, with real processes, in a few ways.
+// TestFaults injects a few faults into a complete installation with real processes.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	built, err := Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
@@ -43,8 +43,8 @@ func TestFaults(t *testing.T) {
 	t.Logf("%s%s", log.String(), total)
 }
 
-// TestTable: every fault has a name of its own that fits on a command line, and
-// says what it does; options follow from fault and seed alone.
+// TestTable checks that every fault has a name of its own that fits on a command line and
+// says what it does, and that options follow from fault and seed alone.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
@@ -81,7 +81,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestMissed: a run is made again where nothing went wrong but that its fault was never hit.
+// TestMissed checks that a run counts as missed only where nothing went wrong except that
+// its fault was never hit. A missed run is made again.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// The figures of a page stand between these lines, and are never typed.
+// These lines enclose the figures of a page, which are generated and never typed.
 const (
 	figuresBegin = "<!-- figures: make figures -->"
 	figuresEnd   = "<!-- end of the figures -->"
 )
 
-// IntoPage puts the figures of the evidence below root into a page, between its
-// two marks.
+// IntoPage writes the figures of the evidence below root into a page, between its two
+// marks.
 func IntoPage(root, page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -53,7 +53,7 @@ func IntoPage(root, page string) error {
 	return os.WriteFile(page, []byte(before+figuresBegin+"\n\n"+figures.String()+"\n"+figuresEnd+after), 0o644)
 }
 
-// lastOf is the last line of a file that can be read; nil if there is no file.
+// lastOf returns the last line of a file that can be parsed, and nil if there is no file.
 func lastOf[T any](path string) (*T, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestIntoPage: figures come from the evidence alone, again and again, and the
-// page around them stays.
+// TestIntoPage checks that the figures come from the evidence alone, each time anew, and
+// that the page around them stays.
 func TestIntoPage(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -8,15 +8,16 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// lateStart starts the services once the server is as the fault needs it.
+// lateStart adjusts the options of a fault that prepares the server first and then starts
+// the services itself.
 func lateStart(o *Options) {
 	o.Relayers, o.Reapers, o.Wave, o.Callers, o.Rounds = 0, 0, 48, 6, 1
 	o.HealWithin = time.Minute
 }
 
-// oblivion says what goes with a loss of data.
+// oblivion describes the circumstances of a loss of data.
 type oblivion struct {
-	goOn, mayGo []string // rails that go on by themselves, and that may
+	goOn, mayGo []string // rails whose lanes go on by themselves, and that may
 
 	lasting  time.Duration                       // from the sends that are forgotten to the loss
 	expireIn time.Duration                       // of what is sent and forgotten; 0: never
@@ -25,11 +26,11 @@ type oblivion struct {
 	repeat   bool                                // callers repeat what is forgotten
 	late     []string                            // rails of which callers repeat it once the operator has accepted
 	again    bool                                // the data goes back to the same moment once more
-	after    func(context.Context, *World) error // right after it
+	after    func(context.Context, *World) error // called right after it
 }
 
-// forget lets payments wait at a moment and be sent and executed after it; then
-// the data goes back to that moment, and they come back as unsent.
+// forget makes payments wait at a moment and be sent and executed after it. Then the data
+// goes back to that moment, and they come back as unsent.
 func forget(ctx context.Context, w *World, how func(context.Context, *World) (rewind, error), o oblivion) error {
 	r, err := how(ctx, w)
 	if err != nil {
@@ -71,7 +72,7 @@ func forget(ctx context.Context, w *World, how func(context.Context, *World) (re
 	return w.suspendedUntilAccepted(ctx, suspension{since: p.at, goOn: o.goOn, mayGo: o.mayGo})
 }
 
-// begin starts the services and brings a wave to its end.
+// begin starts the services, enqueues half a wave, and waits until all of it has ended.
 func (w *World) begin(ctx context.Context, relayers int) error {
 	w.Options.Relayers, w.Options.Reapers = relayers, 1
 	for range relayers {
@@ -92,9 +93,9 @@ func (w *World) begin(ctx context.Context, relayers int) error {
 	return err
 }
 
-// sentAfter has payments wait while no relayer moves, makes that the moment to
-// go back to, and returns once the banks have executed enough of them, and of
-// others that were enqueued later.
+// sentAfter enqueues payments while the relayers are frozen, and makes that the moment to
+// go back to. It returns once the banks have executed enough of them, and of others that
+// were enqueued later.
 func (w *World) sentAfter(ctx context.Context, r rewind, o oblivion) (point, error) {
 	first := len(w.orders)
 	w.Options.ExpiresIn = o.expireIn
@@ -124,8 +125,8 @@ func (w *World) sentAfter(ctx context.Context, r rewind, o oblivion) (point, err
 	return p, err
 }
 
-// markWaiting enqueues payments while no relayer moves, and makes that the moment
-// to go back to: they wait at it, and are sent after it.
+// markWaiting enqueues payments while the relayers are frozen, and makes that the moment
+// to go back to: the payments wait at it, and are sent after it.
 func (w *World) markWaiting(ctx context.Context, r rewind, n int) (p point, err error) {
 	var frozen []*Process
 	for _, relayer := range w.relayers {
@@ -154,8 +155,8 @@ func (w *World) markWaiting(ctx context.Context, r rewind, n int) (p point, err 
 	return p, nil
 }
 
-// awaitExecuted waits until the banks have executed so many of the instructions
-// from one on.
+// awaitExecuted waits until the banks have executed at least want of the instructions
+// from first on.
 func (w *World) awaitExecuted(ctx context.Context, first, want int) error {
 	n := 0
 	err := await.Until(ctx, reachWithin, "the banks to execute", func() (bool, error) {
@@ -174,8 +175,8 @@ func (w *World) awaitExecuted(ctx context.Context, first, want int) error {
 	return nil
 }
 
-// forgets lets the data go back. The services live through it, or are started
-// again with what they keep on disk, as the seed says.
+// forgets makes the data go back. The services live through it, or are started again with
+// what they keep on disk, as o or the seed decides.
 func (w *World) forgets(ctx context.Context, r rewind, p point, o oblivion) error {
 	var lost string
 	if err := w.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&lost); err != nil {
@@ -210,7 +211,7 @@ func (w *World) forgets(ctx context.Context, r rewind, p point, o oblivion) erro
 	return nil
 }
 
-// silence freezes the services, or kills them.
+// silence freezes the services if alive is set, and kills them otherwise.
 func (w *World) silence(ctx context.Context, alive bool) error {
 	for _, service := range w.services() {
 		if !service.Alive() {
@@ -227,7 +228,7 @@ func (w *World) silence(ctx context.Context, alive bool) error {
 	return nil
 }
 
-// passWAL writes until the server is past a position that it had before.
+// passWAL writes until the server's WAL is past a position that it had before.
 func (w *World) passWAL(ctx context.Context, position string) error {
 	return await.Until(ctx, startedWithin, "the WAL to pass what was lost", func() (bool, error) {
 		if _, err := w.admin.Exec(ctx, `CREATE TABLE IF NOT EXISTS public.filler AS
@@ -246,8 +247,8 @@ func (w *World) passWAL(ctx context.Context, position string) error {
 	})
 }
 
-// repeats makes every call of a plan once more; of these rails alone, if any are
-// named.
+// repeats makes every call of a plan once more, or only those of the named rails, and
+// waits for the callers.
 func (w *World) repeats(ctx context.Context, plan int, rails ...string) error {
 	if _, err := w.Repeat(plan, rails...); err != nil {
 		return err

@@ -11,14 +11,14 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// unsent are the points that a send passes before its first byte.
+// unsent lists the points that a send passes before its first byte.
 var unsent = []faultpoint.Point{faultpoint.Claiming, faultpoint.Claimed, faultpoint.Committed, faultpoint.Dialled,
 	faultpoint.FirstByte}
 
-// freezeFaults are SIGSTOP past the claim timeout at every point, and then
-// SIGCONT: the worker that counts as dead comes back and goes on. One that has
-// sent nothing yet is frozen until the bank has forgotten the keys of what was
-// sent in its place, so that a late send would be executed a second time.
+// freezeFaults returns the faults that stop a worker by SIGSTOP at each point, past the
+// claim timeout, and then continue it by SIGCONT: a worker that counts as dead goes on.
+// One that has sent nothing yet is frozen until the bank has forgotten the keys of what
+// was sent in its place, so that a late send would be executed a second time.
 func freezeFaults() []Fault {
 	var all []Fault
 	for _, point := range faultpoint.Relayer() {
@@ -37,7 +37,7 @@ func freezeFaults() []Fault {
 			}
 			calls := 1
 			if point == faultpoint.FirstByte {
-				// Of the calls that are past their last look, each may be the one that is late.
+				// Each of the calls that are past their last check of the clock may be the late one.
 				calls = 8
 			}
 			fault.Inject = func(ctx context.Context, w *World) error {
@@ -58,9 +58,9 @@ func freezeFaults() []Fault {
 	return all
 }
 
-// freezeRelayer freezes one of two relayers, with at most so many of its calls at
-// the point, until the other one and the reaper have taken over all that it held,
-// and for so much longer.
+// freezeRelayer freezes one of two relayers, with at most the given number of its calls
+// at the point. It continues the relayer once the other one and the reaper have taken over
+// all that it held, and longer has passed since.
 func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point, calls int, longer time.Duration) error {
 	other := w.relayers[0]
 	for range w.Options.Rounds {
@@ -114,15 +114,15 @@ func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point, calls 
 			return err
 		}
 	}
-	// What the frozen one still does shows best when no other relayer works.
+	// What the frozen relayer still does shows best when no other relayer works.
 	return other.retire(w.Options.Drain)
 }
 
-// noneSentLate wants every payment to have left while a claim that it is the send
-// of was young: a worker that comes back looks at the clock once more, and its
-// write has a deadline that was taken before that look.
+// noneSentLate checks that every payment was sent while the claim for that send was
+// young. A worker that continues checks the clock once more before it sends, and the
+// deadline of its write was taken before that check.
 func noneSentLate(w *World, f Facts) {
-	const stall = 1500 * time.Millisecond // of the machine, between the look and the bank
+	const stall = 1500 * time.Millisecond // of the machine, between the check and the bank
 	instructions := make(map[string]string)
 	for _, key := range f.Keys {
 		instructions[key.OutboxID] = key.InstructionID
@@ -145,8 +145,8 @@ func noneSentLate(w *World, f Facts) {
 	}
 }
 
-// unclaimed gives the sends that are left when each is put to a claim of its own
-// that was made before it, and not longer before than so.
+// unclaimed matches each send with a claim of its own that was made before it, by less
+// than within, and returns the sends that are left without one.
 func unclaimed(claims, sends []time.Time, within time.Duration) []time.Time {
 	slices.SortFunc(claims, time.Time.Compare)
 	slices.SortFunc(sends, time.Time.Compare)
@@ -164,9 +164,9 @@ func unclaimed(claims, sends []time.Time, within time.Duration) []time.Time {
 	return left
 }
 
-// takenOver waits until a frozen worker is older than the claim timeout and
-// nothing that it held is left to others either. Rows that its open transaction
-// has locked stay in pending: for those there is nothing to wait for but time.
+// takenOver waits until a frozen worker's heartbeat is older than the claim timeout, it
+// holds no claim, and nothing is left for the others to do. Rows that its open transaction
+// has locked stay in pending: takenOver does not wait longer than a bound for those.
 func (w *World) takenOver(ctx context.Context, worker string) error {
 	if err := await.Until(ctx, 30*time.Second, worker+" to count as dead", func() (bool, error) {
 		var dead bool

@@ -9,8 +9,9 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// hangFaults are a bank that stops in each phase of a call. Only the one behind
-// Keyed and Asked does: the lanes of the other must not notice.
+// hangFaults returns the faults of a bank that hangs, one for each phase of a call. Only
+// the bank behind Keyed and Asked hangs: the lanes of the other bank must not be
+// affected.
 func hangFaults() []Fault {
 	const hang = 4000 // ms, longer than any timeout of the rails
 	var all []Fault
@@ -30,7 +31,7 @@ func hangFaults() []Fault {
 		{"hang_body", "the payment is executed and the body of the answer drips",
 			railsim.Fault{Kind: railsim.DripBodyAfter, DelayMS: 200}},
 	} {
-		one.rule.Probability = 0.8 // the bench on which the bank stands is reached by connections too
+		one.rule.Probability = 0.8 // the testbed's own calls to the bank are connections too
 		all = append(all, Fault{
 			Name: one.name, About: one.about,
 			Adjust: func(o *Options) { o.Rounds = 1; o.Wave = 32 },
@@ -40,7 +41,7 @@ func hangFaults() []Fault {
 	return all
 }
 
-// hangOne hangs one bank, and wants the other's lanes to be through meanwhile.
+// hangOne hangs one bank, and checks that the other bank's lanes empty meanwhile.
 func hangOne(ctx context.Context, w *World, rule railsim.Fault) error {
 	if err := w.Dedupes.Spoil(ctx, rule); err != nil {
 		return err
@@ -65,7 +66,7 @@ func hangOne(ctx context.Context, w *World, rule railsim.Fault) error {
 	} else if err != nil {
 		return err
 	}
-	// Until claims of the hanging bank have run out of their budget.
+	// The pause is long enough for the calls to the hanging bank to use up their send budget.
 	pause(ctx, 3*time.Second)
 	hit, err := w.Dedupes.Spoiled(ctx)
 	w.Hit += hit

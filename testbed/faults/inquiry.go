@@ -12,9 +12,9 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// inquiryFaults are words of a bank about a payment that it executes that could be
-// taken for "refused": duplicate, can't be traced, no longer known, or
-// known under another's reference.
+// inquiryFaults returns the faults in which a bank says of a payment that it executes
+// what could be taken for "refused": that it is a duplicate, can't be traced, is no
+// longer known, or is known under another payment's reference.
 func inquiryFaults() []Fault {
 	const lookBack = 6 * time.Second
 	return []Fault{
@@ -74,7 +74,7 @@ func inquiryFaults() []Fault {
 	}
 }
 
-// spoiledDedupes is spoiledTraffic for faults of the bank that de-duplicates alone.
+// spoiledDedupes is like spoiledTraffic, for faults of the bank that de-duplicates alone.
 func (w *World) spoiledDedupes(ctx context.Context, rules ...railsim.Fault) error {
 	if err := w.Dedupes.Spoil(ctx, rules...); err != nil {
 		return err
@@ -98,9 +98,9 @@ func (w *World) spoiledDedupes(ctx context.Context, rules ...railsim.Fault) erro
 	return w.Snapshot(ctx)
 }
 
-// outlastLookup lets sends be executed and their answers be lost, keeps inquiries
-// from being answered until the bank neither finds the payments nor knows their
-// keys, and then has it say so for a while.
+// outlastLookup makes the banks execute sends and lose their answers, and makes inquiries
+// fail until the banks neither find the payments nor know their keys. Then the banks
+// answer that there is no such payment.
 func outlastLookup(ctx context.Context, w *World) error {
 	lost := railsim.Fault{Kind: railsim.DropAfter, Probability: 1}
 	silent := []railsim.Fault{lost, {Kind: railsim.InquiryStatus, Probability: 1, Status: 503}}
@@ -140,8 +140,9 @@ func outlastLookup(ctx context.Context, w *World) error {
 	return w.replayWhatIsDenied(ctx)
 }
 
-// replayWhatIsDenied has an operator replay what is parked and was denied by its rail a
-// moment ago. Each of them was executed.
+// replayWhatIsDenied has an operator try to replay each parked payment, and checks that the
+// database refuses: each was executed, and its bank no longer finds it. It returns an error
+// if the banks have denied none of them.
 func (w *World) replayWhatIsDenied(ctx context.Context) error {
 	type row struct{ OutboxID, InstructionID, Last string }
 	parked, err := collect[row](ctx, w, `SELECT d.outbox_id::text, k.instruction_id, coalesce((
@@ -169,11 +170,12 @@ func (w *World) replayWhatIsDenied(ctx context.Context) error {
 	return err
 }
 
-// exitRefused is how the program says that the database refused an operator's act.
+// exitRefused is the exit status by which the program says that the database refused an
+// operator's act.
 const exitRefused = 9
 
-// endedByReference wants every inquiry to name a reference of the bank, and payments to
-// have ended both ways, which here an inquiry alone can prove.
+// endedByReference checks that every inquiry names a reference of the bank, and that
+// payments have ended both ways, which here an inquiry alone can prove.
 func (w *World) endedByReference(f Facts) {
 	asked := 0
 	for _, request := range f.Heard {

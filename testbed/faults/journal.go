@@ -23,10 +23,11 @@ type Entry struct {
 	Isolation     string    `json:"isolation,omitempty"`
 }
 
-// EntryKind is what happened.
+// EntryKind says what happened.
 type EntryKind string
 
-// The kinds. A failed call leaves it open whether the instruction exists.
+// These are the kinds of entries. A call that failed leaves it open whether the
+// instruction exists.
 const (
 	Attempt EntryKind = "attempt"
 	Ack     EntryKind = "acknowledged"
@@ -40,7 +41,7 @@ type Journal struct {
 	file *os.File
 }
 
-// openJournal makes or continues a journal.
+// openJournal creates or continues a journal.
 func openJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -67,7 +68,7 @@ func (j *Journal) Write(e Entry) error {
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// readJournal reads a journal; a torn last line was never acted on.
+// readJournal reads a journal up to a torn last line, which was never acted on.
 func readJournal(path string) ([]Entry, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,13 +10,14 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// reachWithin is how long a fault waits for a process to come to a point.
+// reachWithin bounds how long a fault waits for a process to reach a point.
 const reachWithin = 12 * time.Second
 
-// slug is a point as a part of a fault's name.
+// slug returns a point as a part of a fault's name.
 func slug(point faultpoint.Point) string { return strings.ReplaceAll(string(point), " ", "_") }
 
-// killFaults are SIGKILL at every point of relayer, reaper and caller.
+// killFaults returns the faults that kill a relayer, reaper or caller by SIGKILL, one for
+// each of their points.
 func killFaults() []Fault {
 	var all []Fault
 	for _, point := range faultpoint.Relayer() {
@@ -39,8 +40,8 @@ func killFaults() []Fault {
 	})
 }
 
-// killRelayer kills, each round, the only relayer at a moment of the point that
-// the seed draws; another one takes its place.
+// killRelayer kills the only relayer in each round, at one of the times that it reaches
+// the point, which the seed draws. Another one takes its place.
 func killRelayer(ctx context.Context, w *World, point faultpoint.Point) error {
 	for range w.Options.Rounds {
 		if err := w.relayers[len(w.relayers)-1].retire(w.Options.Drain); err != nil {
@@ -85,11 +86,11 @@ func (w *World) killAt(ctx context.Context, victim *Process, reach <-chan *Hold)
 	return nil
 }
 
-// retire stops a process in order, to make room for one that tells of points.
+// retire stops a process gracefully, to make room for one that reports points.
 func (p *Process) retire(drain time.Duration) error { return p.Stop(drain + 20*time.Second) }
 
-// killReaper lets a relayer die with claims in flight, and then the reaper that
-// repairs them.
+// killReaper kills a relayer with claims in flight, and then the reaper that repairs
+// them.
 func killReaper(ctx context.Context, w *World, point faultpoint.Point) error {
 	for range w.Options.Rounds {
 		if err := w.abandon(ctx); err != nil {
@@ -116,8 +117,8 @@ func killReaper(ctx context.Context, w *World, point faultpoint.Point) error {
 	return nil
 }
 
-// abandon leaves claims in flight behind: a relayer dies right after the rail
-// has answered. Another one starts.
+// abandon leaves claims in flight: it kills a relayer right after the rail has answered,
+// and starts another one.
 func (w *World) abandon(ctx context.Context) error {
 	if err := w.relayers[len(w.relayers)-1].retire(w.Options.Drain); err != nil {
 		return err

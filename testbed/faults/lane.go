@@ -27,7 +27,7 @@ type Lane struct {
 	made   int
 }
 
-// The logins, one a component.
+// These are the logins, one for each component.
 const (
 	loginRelayer  = install.Relayer
 	loginReaper   = install.Reaper
@@ -49,8 +49,8 @@ const templateName = "cell_template"
 func NewLane(ctx context.Context, built Binaries) (_ *Lane, err error) {
 	server, err := pgserver.Start(ctx, pgserver.Options{
 		TCP: "127.0.0.1:0",
-		// Deadlocks are looked for early, so that one that the order of writes
-		// should have prevented shows in a short run.
+		// The server looks for deadlocks early, so that one that the order of writes should
+		// have prevented shows in a short run.
 		Settings: map[string]string{"max_connections": "90", "deadlock_timeout": "200ms", "log_lock_waits": "on"},
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func NewLane(ctx context.Context, built Binaries) (_ *Lane, err error) {
 	return lane, server.AllowTCP(ctx, slices.Collect(maps.Keys(logins))...)
 }
 
-// newDatabase clones the template.
+// newDatabase clones the template for a run.
 func (l *Lane) newDatabase(ctx context.Context) (string, error) {
 	l.made++
 	name := fmt.Sprintf("run_%d", l.made)
@@ -94,8 +94,8 @@ func (l *Lane) exec(ctx context.Context, database, sql string) error {
 	return nil
 }
 
-// crash ends the whole server at once, without a checkpoint, and starts it
-// again: what was not on disk is gone.
+// crash stops the whole server immediately, without a checkpoint, and starts it again:
+// what was not on disk is lost.
 func (l *Lane) crash(ctx context.Context, down time.Duration) error {
 	exited := l.Server.Exited()
 	if err := syscall.Kill(l.Server.PID(), syscall.SIGQUIT); err != nil {
@@ -119,7 +119,7 @@ func (l *Lane) Close() error {
 // Binaries are the programs that a run starts, built once.
 type Binaries struct {
 	Railhead, Bank, Caller string
-	// Digest names the code: of these programs' bytes.
+	// Digest identifies the code by the bytes of these programs.
 	Digest string
 	// root is the folder of the repository.
 	root string

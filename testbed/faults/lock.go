@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// lockFaults take from the installation what it needs of the server: a table,
-// connections, rows that can be claimed.
+// lockFaults returns the faults that withhold from the installation what it needs of the
+// server: a table, connections, rows that can be claimed.
 func lockFaults() []Fault {
 	return []Fault{
 		{
@@ -43,7 +43,8 @@ func lockPending(ctx context.Context, w *World) error {
 	return nil
 }
 
-// locked holds the lock, and wants no row of the archive to be a claim while it does.
+// locked holds an exclusive lock on pending, and checks that no claim is added to the
+// archive meanwhile.
 func (w *World) locked(ctx context.Context, lasting time.Duration) error {
 	conn, err := pgx.Connect(ctx, w.Lane.Server.URL(w.database, ""))
 	if err != nil {
@@ -82,8 +83,8 @@ func (w *World) locked(ctx context.Context, lasting time.Duration) error {
 	return tx.Commit(ctx)
 }
 
-// exhaust fills the server with idle sessions and then ends the relayer's, so
-// that it has to come back and can't.
+// exhaust fills the server with idle sessions and then ends sessions of the installation,
+// which has to reconnect and can't.
 func exhaust(ctx context.Context, w *World) error {
 	if _, err := w.Traffic(w.Options.Wave); err != nil {
 		return err
@@ -115,8 +116,8 @@ func exhaust(ctx context.Context, w *World) error {
 	return w.Snapshot(ctx)
 }
 
-// poison spoils rows that wait: their next number does not fit into its type,
-// so that no claim of them ever works.
+// poison corrupts one waiting row of each rail: its next number does not fit into its
+// type, so that no claim of it ever succeeds.
 func poison(ctx context.Context, w *World) error {
 	orders := w.Options.Wave
 	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_rails SET paused = true, paused_by = 'proof', paused_at = now(), pause_reason = 'poison'
@@ -148,7 +149,7 @@ func poison(ctx context.Context, w *World) error {
 		WHERE reason = 'UNCLAIMABLE'`).Scan(&w.Hit); err != nil {
 		return err
 	}
-	// The proofs would find what was planted here, and rightly.
+	// The proofs would rightly report the rows that were corrupted here.
 	return w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_outbox_pending SET attempt_count = 0
 		WHERE attempt_count = 2147483647`)
 }

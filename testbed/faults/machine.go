@@ -9,7 +9,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// machineFaults are about the machine that a process runs on.
+// machineFaults returns the faults of the machine that a process runs on.
 func machineFaults() []Fault {
 	return []Fault{{
 		Name: "machine_resumed",
@@ -18,7 +18,7 @@ func machineFaults() []Fault {
 		Adjust: func(o *Options) {
 			// One payment, so that none is claimed later, when the bank has forgotten.
 			o.Rails, o.Wave, o.MaxSends = []string{Keyed}, 1, 6
-			// Eight seconds of this run are an hour of the bank.
+			// Eight seconds of this run stand for an hour of the bank.
 			o.KeyWindow, o.BankWindow = time.Hour, 8*time.Second
 			o.StartWithin, o.ClaimTimeout = 14*time.Second, 24*time.Second
 		},
@@ -26,9 +26,9 @@ func machineFaults() []Fault {
 	}}
 }
 
-// resumeMachine lets every first send be executed and its answer be lost, and holds
-// the re-sends of the second relayer after their claim until the bank has forgotten
-// the keys. Then it goes on, with its wall clock where that of the world is.
+// resumeMachine makes the bank execute every first send and lose its answer, and holds
+// the re-sends of the second relayer after their claim until the bank has forgotten the
+// keys. Then the relayer continues, with its wall clock advanced past the key window.
 func resumeMachine(ctx context.Context, w *World) error {
 	if err := w.Dedupes.Spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
 		return err

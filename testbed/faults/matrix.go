@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// asked are the faults that an installation like this one has to stand, each
-// with the pattern of the faults here that are it.
+// asked lists the faults that an installation like this one has to withstand, each with a
+// pattern of the faults here that implement it.
 var asked = []struct{ what, pattern string }{
 	{"kill -9 of a relayer at each point", `kill_relayer_.*`},
 	{"kill -9 of a reaper or a caller in the middle", `kill_reaper_.*|kill_caller_.*`},
@@ -55,15 +55,15 @@ var asked = []struct{ what, pattern string }{
 	{"HTTP API killed and stopped, its server crashed, one key by SQL and over HTTP", `(kill|stop)_api|crash_server_under_api|one_key_by_sql_and_api`},
 }
 
-// sum is what all runs of some faults amount to.
+// sum adds up the runs of some faults.
 type sum struct {
 	runs, hit, lost, inWindow, doubled, falsely, bad int
 	seeds                                            map[uint64]bool
 	healed                                           []time.Duration
 }
 
-// WriteMatrix renders the evidence as a table of the faults asked for. Of each fault
-// and seed it counts the last run.
+// WriteMatrix writes the evidence as a table of the faults asked for. Of each fault and
+// seed it counts the last run.
 func WriteMatrix(evidence string, out io.Writer) error {
 	last, order, err := lastRuns(evidence)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *sum) add(r Report) {
 	}
 }
 
-// String is the cells from runs on.
+// String returns the cells of a line from the column of runs on.
 func (s sum) String() string {
 	lost, healed := fmt.Sprint(s.lost), "-"
 	if s.inWindow > 0 {

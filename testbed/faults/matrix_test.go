@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestMatrix: every fault here is in one line, every line has a fault, and of one fault and seed the last run counts.
+// TestMatrix checks that every fault here is in one line, that every line has a fault,
+// and that of one fault and seed the last run counts.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	if len(asked) != 37 {

@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// mixedFaults are everything at once.
+// mixedFaults returns the fault that mixes many others at once.
 func mixedFaults() []Fault {
 	return []Fault{{
 		Name: "everything_at_once", About: "two relayers and two reapers, a fifth of all calls spoiled, and kills, " +
@@ -21,7 +21,7 @@ func mixedFaults() []Fault {
 	}}
 }
 
-// fifth is how the banks behave meanwhile: about one call in five is spoiled.
+// fifth returns the rules of a bank that spoils about one call in five.
 func fifth(other *Bank) []railsim.Fault {
 	const p = 0.02
 	return []railsim.Fault{

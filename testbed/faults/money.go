@@ -2,7 +2,7 @@ package faults
 
 import "encoding/json"
 
-// money is what an order wants the bank to do.
+// money is the transfer that an order instructs the bank to make.
 type money struct{ amount, currency, creditor string }
 
 func (o order) money() money {

@@ -12,7 +12,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Nemesis is one long run on one installation, with everything that can be mixed.
+// Nemesis is one long run on one installation, with every fault that can be mixed with
+// others.
 type Nemesis struct {
 	Seed     uint64
 	Lasting  time.Duration // of the traffic and the faults
@@ -23,7 +24,7 @@ type Nemesis struct {
 	RewindEvery time.Duration
 }
 
-// NemesisReport is what a run of the nemesis amounts to.
+// NemesisReport is the result of a Nemesis run.
 type NemesisReport struct {
 	Report
 	Lasting  time.Duration  `json:"lasting"`
@@ -31,7 +32,7 @@ type NemesisReport struct {
 	Blows    map[string]int `json:"blows"` // that were dealt, by name
 }
 
-// String is the line that a run is judged by.
+// String returns the line that a run is judged by.
 func (r NemesisReport) String() string {
 	line := fmt.Sprintf("nemesis: seed=%d minutes=%.3g payments=%d injected=%d lost=%d doubled=%d false=%d",
 		r.Seed, r.Lasting.Minutes(), r.Payments, r.Injected, r.Verdict.Lost, r.Verdict.Doubled+r.Verdict.Unexpected,
@@ -49,8 +50,8 @@ type blow struct {
 	deal   func(context.Context, *World) error
 }
 
-// blows are what the nemesis draws from. What lets the data go back is dealt by
-// the clock (rewindBlows); what stops for good has its own fault instead.
+// blows returns what the nemesis draws from. Blows that make the data go back are dealt
+// at intervals (rewindBlows); what stops for good has a fault of its own instead.
 func blows() []blow {
 	return []blow{
 		{"kill a relayer", 4, blowKillRelayer}, {"kill a reaper", 2, blowKillReaper},
@@ -65,7 +66,7 @@ func blows() []blow {
 	}
 }
 
-// options are those of a run of this nemesis.
+// options returns the options of the run.
 func (n Nemesis) options() Options {
 	o := standard("nemesis", n.Seed)
 	o.Relayers, o.Reapers, o.ThroughProxy, o.ThroughAPI = n.Relayers, n.Reapers, true, true
@@ -74,7 +75,7 @@ func (n Nemesis) options() Options {
 	return o
 }
 
-// nemesisRest bounds what comes before and after the lasting part.
+// nemesisRest bounds the time before and after the traffic and the blows.
 const nemesisRest = 8 * time.Minute
 
 // Run makes the run on a lane of its own.
@@ -98,10 +99,10 @@ func (n Nemesis) Run(ctx context.Context, built Binaries, out io.Writer) (report
 	return report, nil
 }
 
-// lookEvery is how often the archive is remembered, as a prefix of what follows.
+// lookEvery is how often the archive is recorded, as a prefix of what follows.
 const lookEvery = 3 * time.Minute
 
-// rage keeps the traffic flowing and deals one blow after the other.
+// rage keeps the traffic flowing and deals one blow after another.
 func (n Nemesis) rage(ctx context.Context, w *World, dealt map[string]int, out io.Writer) error {
 	deck := deckOf(blows())
 	if err := blowBanks(ctx, w); err != nil {
@@ -110,7 +111,7 @@ func (n Nemesis) rage(ctx context.Context, w *World, dealt map[string]int, out i
 	end, looked, rewound := time.Now().Add(n.Lasting), time.Now(), time.Now()
 	fed, begun := 0, time.Now()
 	for time.Now().Before(end) {
-		// As many as are due by the clock, in waves that end before long.
+		// Enqueue as many as are due by the clock, in waves that end before long.
 		if due := int(time.Since(begun).Seconds()*float64(n.PerSec)) + n.PerSec - fed; due >= n.PerSec && w.calling() < 3 {
 			if _, err := w.Traffic(due); err != nil {
 				return err
@@ -155,10 +156,11 @@ func deckOf(all []blow) []blow {
 	return deck
 }
 
-// calling counts the callers at work.
+// calling counts the callers that are running.
 func (w *World) calling() int { return running(w.callers) }
 
-// blowStopRelayer stops one in order, as a rolling restart does.
+// blowStopRelayer stops a relayer gracefully, as a rolling restart does, and starts
+// another.
 func blowStopRelayer(ctx context.Context, w *World) error {
 	w.Injected++
 	if err := w.living(w.relayers).Stop(w.Options.Drain + 20*time.Second); err != nil {
@@ -180,12 +182,12 @@ func blowFreezeReaper(ctx context.Context, w *World) error {
 	return victim.Thaw()
 }
 
-// blowStarve gives a relayer the processor for a tenth of the time.
+// blowStarve lets a relayer run for a tenth of the time.
 func blowStarve(ctx context.Context, w *World) error {
 	return w.starve(ctx, w.living(w.relayers), time.Duration(500+w.draws.IntN(2500))*time.Millisecond)
 }
 
-// starve lets a process run 5 ms of each 50.
+// starve lets a process run for 5 of every 50 ms.
 func (w *World) starve(ctx context.Context, victim *Process, lasting time.Duration) error {
 	w.Injected++
 	for end := time.Now().Add(lasting); time.Now().Before(end); {
@@ -246,7 +248,8 @@ func blowNotifications(ctx context.Context, w *World) error {
 	return err
 }
 
-// blowSnapshot keeps what was deleted from being cleaned up, for a while.
+// blowSnapshot holds a snapshot for a while, which keeps deleted rows from being cleaned
+// up.
 func blowSnapshot(ctx context.Context, w *World) error {
 	w.Injected++
 	tx, err := w.admin.Begin(ctx)
@@ -264,7 +267,7 @@ func blowSnapshot(ctx context.Context, w *World) error {
 	return tx.Rollback(ctx)
 }
 
-// blowBanks draws how the banks behave from now on.
+// blowBanks draws the fault rules of both banks from now on.
 func blowBanks(ctx context.Context, w *World) error {
 	w.Injected++
 	rules := func(other *Bank) []railsim.Fault {
@@ -292,7 +295,7 @@ func blowPause(ctx context.Context, w *World) error {
 	return w.operate(ctx, "rail", "resume", rail, "--reason", "nemesis")
 }
 
-// blowMigrate brings schema and grants up to date once more.
+// blowMigrate applies the migrations and the grants once more.
 func blowMigrate(ctx context.Context, w *World) error {
 	w.Injected++
 	for _, args := range [][]string{{"migrate", "up"}, {"roles", "apply"}} {

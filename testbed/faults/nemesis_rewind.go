@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// rewindBlow lets the data go back under traffic.
+// rewindBlow is a blow that makes the data go back under traffic.
 type rewindBlow struct {
 	name string
 	how  func(context.Context, *World) (rewind, error)
 }
 
-// rewindBlows are dealt by the clock, and not drawn among the others: each needs
-// an operator afterwards.
+// rewindBlows returns the blows that are dealt at intervals, and not drawn among the
+// others: each needs an operator afterwards.
 func rewindBlows() []rewindBlow {
 	return []rewindBlow{{"restore", newBackup}, {"snapshot", newImage}, {"failover", newLagging}}
 }
 
-// stragglers is how long a bank of the nemesis may take to execute what was sent
-// to it: an operator who compares earlier can't know.
+// stragglers bounds how long a bank of the nemesis may take to execute what was sent to
+// it. An operator who compares earlier can't know what the bank will execute.
 const stragglers = sendBudget + 4*time.Second
 
-// rewound lets the data go back by a few seconds. Then it is the operator: once
-// no caller repeats a call of that time any more and nothing can be on its way to
-// a bank, it compares and accepts.
+// rewound makes the data go back by a few seconds, and then acts as the operator: once no
+// caller repeats a call of that time any more and nothing can be on its way to a bank, it
+// compares with the banks and accepts the server.
 func (w *World) rewound(ctx context.Context, blow rewindBlow) error {
 	w.Injected++
 	r, err := blow.how(ctx, w)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// nemesisSeeds are of runs that found something, and one that does for a start.
+// nemesisSeeds are the seeds of runs that found something, and one to begin with.
 var nemesisSeeds = []uint64{1}
 
-// TestNemesis mixes every fault for a few seconds. The long one is `make nemesis`.
+// TestNemesis mixes the faults for a few seconds. `make nemesis` makes the long run.
 func TestNemesis(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -35,7 +35,7 @@ func TestNemesis(t *testing.T) {
 	}
 }
 
-// TestDeck: every blow is drawn, the likely ones more often.
+// TestDeck checks that the deck holds every blow as many times as its weight says.
 func TestDeck(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)

@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// networkFaults are about the way between relayer and database.
+// networkFaults returns the faults of the network between relayer and database.
 func networkFaults() []Fault {
 	through := func(o *Options) { o.ThroughProxy, o.Rounds = true, 2 }
 	return []Fault{
@@ -46,7 +46,7 @@ func networkFaults() []Fault {
 	}
 }
 
-// troubled breaks the network of the relayer, lets that last, and mends it.
+// troubled breaks the network of the relayer, leaves it so for a while, and mends it.
 func (w *World) troubled(ctx context.Context, how func(*Wire) error, least, most time.Duration) error {
 	for range w.Options.Rounds {
 		if _, err := w.Traffic(w.Options.Wave); err != nil {
@@ -70,12 +70,12 @@ func (w *World) troubled(ctx context.Context, how func(*Wire) error, least, most
 		if after, err := w.beats(ctx, relayer.Name); err != nil {
 			return err
 		} else if after.Sub(before) < w.Options.HeartbeatStale {
-			w.Hit++ // it was cut off: its heart was not heard
+			w.Hit++ // it was cut off: its heartbeats did not arrive
 		}
 		if err := wire.Mend(); err != nil {
 			return err
 		}
-		// The next round wants a relayer that is back, and so does liveness.
+		// The next round needs a relayer that is back, and liveness requires one.
 		begun := time.Now()
 		if err := await.Until(ctx, 15*time.Second, "the relayer to be back", func() (bool, error) {
 			now, err := w.beats(ctx, relayer.Name)
@@ -87,7 +87,7 @@ func (w *World) troubled(ctx context.Context, how func(*Wire) error, least, most
 	return nil
 }
 
-// beats is the last heartbeat of a process.
+// beats returns the time of the last heartbeat of a process.
 func (w *World) beats(ctx context.Context, name string) (time.Time, error) {
 	var at time.Time
 	err := w.admin.QueryRow(ctx, `SELECT last_tick_at FROM `+cell+`.outbox_heartbeats WHERE name = $1`, name).Scan(&at)
@@ -113,7 +113,7 @@ func slowNetwork(ctx context.Context, w *World) error {
 	return nil
 }
 
-// noneReaped wants no claim to be taken from a worker that is only slow.
+// noneReaped checks that no claim was taken from a worker that is only slow.
 func noneReaped(w *World, f Facts) {
 	for _, row := range f.Rows {
 		if row.State == payment.ZombieRequeue {

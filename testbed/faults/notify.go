@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// notifyFaults are about the wake-up, which may be lost and forged, and must
-// never matter.
+// notifyFaults returns the faults of the notifier. Its notifications may be lost and
+// forged, and that must have no effect on payments.
 func notifyFaults() []Fault {
 	return []Fault{
 		{
@@ -45,14 +45,14 @@ func loseNotifications(ctx context.Context, w *World) error {
 	  AND a.attempt_no = 1`).Scan(&w.Hit, &slowest); err != nil {
 		return err
 	}
-	// The machine is shared: a second is what it may stall.
+	// The machine is shared: it may stall for 2 s.
 	if slowest > w.Options.Poll+2*time.Second {
 		w.Broken("without a notifier an instruction waited %s, the poll is every %s", slowest, w.Options.Poll)
 	}
 	return w.Lane.exec(ctx, w.database, `ALTER TABLE `+cell+`.payment_outbox_pending ENABLE TRIGGER payment_outbox_pending_notify`)
 }
 
-// commitsMax is how many transactions a second an installation may make under a
+// commitsMax is the most transactions a second that an installation may make under a
 // storm of notifications: turns keep their pace.
 const commitsMax = 300
 

@@ -10,17 +10,17 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// suspension is what has to follow once the data went back: no lane moves before
-// an operator has compared with the banks, but those of rails that de-duplicate
-// by key and still know every key that may have been forgotten.
+// suspension describes what has to follow once the data went back: before an operator has
+// compared with the banks, no lane moves except those of rails that de-duplicate by key
+// and still know every key that may have been forgotten.
 type suspension struct {
 	since time.Time // claims made later were made on the data that went back
 	goOn  []string  // rails whose lanes have to go on by themselves
 	mayGo []string  // rails whose lanes may
 }
 
-// suspendedUntilAccepted brings new payments, sees that nothing moves that must
-// not, and then is the operator.
+// suspendedUntilAccepted enqueues new payments, checks that no lane moves that must not,
+// and then acts as the operator.
 func (w *World) suspendedUntilAccepted(ctx context.Context, s suspension) error {
 	if err := w.suspended(ctx, s); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (w *World) suspended(ctx context.Context, s suspension) error {
 	return nil
 }
 
-// person compares what waits with the banks' statements, resolves what a bank
-// has executed, and accepts the server.
+// person acts as the operator: it compares what waits with the banks' ledgers, resolves
+// what a bank has executed, and accepts the server.
 func (w *World) person(ctx context.Context) error {
 	type open struct{ Since string }
 	compared, err := collect[open](ctx, w, `SELECT to_char(opened_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
@@ -98,11 +98,11 @@ func (w *World) person(ctx context.Context) error {
 	return w.operate(ctx, accept...)
 }
 
-// resolveExecuted ends what a bank has executed. A lane that goes on by itself
-// may have taken it meanwhile: then its answer is what ends it.
+// resolveExecuted resolves a payment that a bank has executed. A lane that goes on by
+// itself may have claimed it meanwhile: then the bank's answer ends it.
 func (w *World) resolveExecuted(ctx context.Context, outboxID string, record railsim.Record) error {
 	var failed error
-	// What waits on a rail that goes on may be out at the moment, and come back.
+	// A payment of a rail that goes on may be claimed at the moment, and return to pending.
 	err := await.Until(ctx, 10*time.Second, "what waits to be ended", func() (bool, error) {
 		var waits bool
 		failed = w.resolveOnce(ctx, outboxID, record)
@@ -125,7 +125,7 @@ func (w *World) resolveOnce(ctx context.Context, outboxID string, record railsim
 		"forgotten by the database")
 }
 
-// executed is what the banks have executed so far, by instruction.
+// executed returns what the banks have executed so far, by instruction.
 func (w *World) executed() (map[string]railsim.Record, error) {
 	all := make(map[string]railsim.Record)
 	for _, bank := range []*Bank{w.Dedupes, w.Bare} {

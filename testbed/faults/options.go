@@ -10,13 +10,13 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Options is everything that a run is made from. They follow from fault and
+// Options holds everything that a run is made from. The options follow from fault and
 // seed alone, and are printed with every run.
 type Options struct {
 	Fault string `json:"fault"`
 	Seed  uint64 `json:"seed"`
 
-	// The traffic: waves of so many instructions, of so many participants.
+	// The traffic comes in waves of Wave instructions, of Participants participants.
 	Wave         int           `json:"wave"`
 	Participants int           `json:"participants"`
 	Callers      int           `json:"callers"`
@@ -25,33 +25,36 @@ type Options struct {
 	ExpiresIn time.Duration `json:"expires_in,omitempty"`
 	// Rounds is how often the fault is injected.
 	Rounds int `json:"rounds"`
-	// Rails that the traffic uses.
+	// Rails are the rails that the traffic uses.
 	Rails []string `json:"rails"`
 
 	Relayers     int  `json:"relayers"`
 	Reapers      int  `json:"reapers"`
 	ThroughProxy bool `json:"through_proxy"` // the relayers reach the database by a faulty network
-	// ThroughAPI has every second plan of callers enqueued over HTTP, from the first.
+	// ThroughAPI makes callers enqueue every second plan over HTTP, beginning with the
+	// first.
 	ThroughAPI bool `json:"through_api,omitempty"`
 
-	Concurrency int `json:"concurrency"` // calls in flight a rail and relayer
+	Concurrency int `json:"concurrency"` // calls in flight for each rail and relayer
 
-	// Of the profiles of Keyed and Asked, and of their bank.
+	// These belong to the profiles of Keyed and Asked, and to their bank.
 	KeyWindow time.Duration `json:"key_window"`
 	// BankWindow is how long their bank remembers a key, where that is not KeyWindow.
 	BankWindow time.Duration `json:"bank_window,omitempty"`
 	MaxSends   int           `json:"max_sends"`
 	RetryBase  time.Duration `json:"retry_base"`
-	// IDAfterRefusal is theirs too, and the bank's. With SAME an answer speaks for its own send alone.
+	// IDAfterRefusal belongs to these profiles and the bank too. With SAME, an answer
+	// decides only about the send that it answers.
 	IDAfterRefusal payment.IDAfterRefusal `json:"id_after_refusal"`
 	// NotFoundUntil is how long after the first send "no such payment" counts.
 	NotFoundUntil time.Duration `json:"not_found_until"`
-	// Slower is how many times as long as usual the rails wait in a call; 0: once.
+	// Slower multiplies the times that the rails wait in a call; 0 means 1.
 	Slower int `json:"slower,omitempty"`
-	// Inquiries is how often the rails that can be asked are asked at most.
+	// Inquiries is how often, at most, the rails that can be asked are asked.
 	Inquiries int `json:"inquiries"`
-	// ByReference has both banks take payments for now and settle them SettleAfter, and
-	// has those that can be asked be asked by the bank's own reference alone.
+	// ByReference makes both banks accept payments provisionally and settle them after
+	// SettleAfter. The rails that can be asked are then asked by the bank's own reference
+	// alone.
 	ByReference bool          `json:"by_reference,omitempty"`
 	SettleAfter time.Duration `json:"settle_after,omitempty"`
 	// OnReplay is what their bank answers to a key that it has seen.
@@ -73,9 +76,9 @@ type Options struct {
 	HealWithin time.Duration `json:"heal_within"`
 }
 
-// standard are the times of an installation in a hurry: a minute of a real one
-// is about a second here. The order between them is that of a real one, or the
-// relayer would refuse to start.
+// standard returns the options of a run before its fault adjusts them. Its times are
+// scaled down: a minute of a real installation is about a second here. The order between
+// them is that of a real one, or the relayer would refuse to start.
 func standard(fault string, seed uint64) Options {
 	return Options{
 		Fault: fault, Seed: seed,
@@ -91,28 +94,29 @@ func standard(fault string, seed uint64) Options {
 	}
 }
 
-// sendBudget is the sum of the timeouts in the rails file, of rails that are not slower.
+// sendBudget is the sum of the timeouts in the rails file, unless Slower multiplies them.
 const sendBudget = 2100 * time.Millisecond
 
-// patience is the age below which no reaper may take a claim from its worker.
+// patience returns the age below which no reaper may take a claim from its worker.
 func (o Options) patience() time.Duration { return o.StartWithin + o.Span(sendBudget.Milliseconds()) }
 
-// Span is so many milliseconds of a call, by the rails file.
+// Span returns ms milliseconds of a call, multiplied by Slower, as the rails file has
+// them.
 func (o Options) Span(ms int64) time.Duration {
 	return time.Duration(max(o.Slower, 1)) * time.Duration(ms) * time.Millisecond
 }
 
-// drawReplay draws one of the answers. As many seeds in a row as there are answers
-// show each of them.
+// drawReplay draws one of the answers. As many seeds in a row as there are answers draw
+// each of them once.
 func drawReplay(fault string, seed uint64, answers []railsim.Replay) railsim.Replay {
 	n := uint64(len(answers))
 	return answers[(fold(fault)%n+seed%n)%n]
 }
 
-// draws is where all other chance of a run comes from.
+// draws returns the source of all other random choices of a run.
 func (o Options) draws() *rand.Rand { return rand.New(rand.NewPCG(o.Seed, fold(o.Fault))) }
 
-// fold makes a number of a name.
+// fold returns the 64-bit FNV-1a hash of a name.
 func fold(name string) uint64 {
 	var n uint64 = 14695981039346656037
 	for _, b := range []byte(name) {
@@ -121,13 +125,13 @@ func fold(name string) uint64 {
 	return n
 }
 
-// String is the options as one line.
+// String returns the options as one line.
 func (o Options) String() string {
 	type plain Options // without this method
 	return fmt.Sprintf("%+v", plain(o))
 }
 
-// environment is what the product's processes read.
+// environment returns the settings that the product's processes read.
 func (o Options) environment() []string {
 	return []string{
 		"RAILHEAD_LOG_FORMAT=json", "RAILHEAD_POLL=" + o.Poll.String(),
@@ -138,7 +142,7 @@ func (o Options) environment() []string {
 	}
 }
 
-// timeBudget is that of the cell.
+// timeBudget returns the time budget of the cell.
 func (o Options) timeBudget() outbox.TimeBudget {
 	return outbox.TimeBudget{
 		ClaimTimeout: o.ClaimTimeout, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain,

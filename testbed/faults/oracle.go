@@ -9,16 +9,18 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Verdict is what a run amounts to. The first words are Jepsen's.
+// Verdict is the result of a run. The names of its first fields are Jepsen's.
 type Verdict struct {
 	Attempted    int `json:"attempted"`    // instructions that a caller tried to enqueue
-	Acknowledged int `json:"acknowledged"` // of which it was told that they are in
-	Recovered    int `json:"recovered"`    // in, though the caller was never told
-	Lost         int `json:"lost"`         // in, or acknowledged, and neither ended nor with a person
+	Acknowledged int `json:"acknowledged"` // of these, those that were acknowledged
+	Recovered    int `json:"recovered"`    // enqueued, though the caller was never told
+	Lost         int `json:"lost"`         // enqueued or acknowledged, and neither ended nor with an operator
 	Doubled      int `json:"doubled"`      // executed twice, or one key that became two instructions
-	// acknowledged within a window that a failover or restore forgot, and gone
+	// LostInWindow counts what was acknowledged within a window that a failover or restore
+	// forgot, and is gone.
 	LostInWindow int `json:"lost_in_window,omitempty"`
-	// executed, or in, and never ordered; or executed otherwise than ordered
+	// Unexpected counts what was executed or enqueued and never ordered, or executed
+	// otherwise than ordered.
 	Unexpected int `json:"unexpected"`
 
 	Executed        int `json:"executed"` // by the banks
@@ -34,11 +36,11 @@ type Verdict struct {
 	ProofsPassed int `json:"proofs_passed"`
 	ProofsFailed int `json:"proofs_failed"`
 
-	// Broken says every rule that did not hold.
+	// Broken describes the rules that did not hold.
 	Broken []string `json:"broken,omitempty"`
 }
 
-// False is how often the archive says what is not so, by the banks or by the
+// False counts the false statements of the archive, by the banks' ledgers or by the
 // auditors' proofs.
 func (v Verdict) False() int { return v.FalseFailed + v.FalseDispatched + v.ProofsFailed }
 
@@ -51,7 +53,7 @@ func (v *Verdict) breaks(format string, args ...any) {
 	}
 }
 
-// Judge weighs the facts of a run that has come to rest.
+// Judge returns the verdict on a run that has come to rest.
 func Judge(f Facts) Verdict {
 	var v Verdict
 	rows := make(map[string][]attemptRow)
@@ -84,7 +86,7 @@ func Judge(f Facts) Verdict {
 	return v
 }
 
-// judgeCallers holds the keys against the callers' journals.
+// judgeCallers compares the keys with the callers' journals.
 func (v *Verdict) judgeCallers(f Facts) {
 	type told struct {
 		outboxID string
@@ -132,7 +134,8 @@ func (v *Verdict) judgeCallers(f Facts) {
 	}
 }
 
-// judgeMoney holds the banks' ledgers against the orders.
+// judgeMoney compares the banks' ledgers with the orders, and checks that each payment
+// was always sent under the same rail key and with the same bytes.
 func (v *Verdict) judgeMoney(f Facts, executions map[string][]railsim.Record) {
 	for reference, each := range executions {
 		ordered, ok := f.Orders[reference]
@@ -168,8 +171,8 @@ func (v *Verdict) judgeMoney(f Facts, executions map[string][]railsim.Record) {
 	}
 }
 
-// judgeSequences wants 1, 2, 3, ... of every participant, and the next number
-// to follow.
+// judgeSequences checks that the numbers of every participant are 1, 2, 3, ..., and that
+// the next number follows them.
 func (v *Verdict) judgeSequences(f Facts) {
 	last := make(map[string]int64)
 	for _, key := range f.Keys {
@@ -185,8 +188,8 @@ func (v *Verdict) judgeSequences(f Facts) {
 	}
 }
 
-// judgeInstruction holds one instruction's rows against the lifecycle and
-// against what the bank did.
+// judgeInstruction compares one instruction's rows with the lifecycle and with what the
+// bank did.
 func (v *Verdict) judgeInstruction(f Facts, key keyRow, rows []attemptRow, executions int) {
 	last := v.judgeRows(key, rows, f.Patience)
 	waiting, isWaiting := f.Pending[key.OutboxID]
@@ -270,7 +273,7 @@ func (v *Verdict) judgeRows(key keyRow, rows []attemptRow, patience time.Duratio
 	return last
 }
 
-// judgePrefix wants every row that was there earlier to be there unchanged.
+// judgePrefix checks that every row of an earlier snapshot is still there, unchanged.
 func (v *Verdict) judgePrefix(n int, before archive, rows []attemptRow) {
 	now := make(archive, len(rows))
 	for _, row := range rows {

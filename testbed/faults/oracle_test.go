@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// valid are the facts of a run in which two instructions were dispatched, one
-// of them after its worker died, and one waits for a person.
+// valid returns the facts of a run in which two instructions were dispatched, one of them
+// after its worker died, and one waits for an operator.
 func valid() Facts {
 	pay := json.RawMessage(`{"amount": "10.50", "currency": "EUR", "creditor": {"account": "c"}}`)
 	f := Facts{
@@ -62,7 +62,8 @@ func TestJudgeSoundRun(t *testing.T) {
 	}
 }
 
-// TestJudgeFindsEachOffence spoils the facts in one way each.
+// TestJudgeFindsEachOffence spoils the facts in one way at a time, and checks that Judge
+// reports it.
 func TestJudgeFindsEachOffence(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -127,8 +128,9 @@ func TestJudgeFindsEachOffence(t *testing.T) {
 	}
 }
 
-// TestJudgeWindows: what was acknowledged within a window may be gone, or in as
-// another instruction once the caller repeats it; what was outside may not.
+// TestJudgeWindows checks that what was acknowledged within a window may be gone, or
+// enqueued as another instruction once the caller repeats it, and that what was
+// acknowledged outside may not.
 func TestJudgeWindows(t *testing.T) {
 	t.Parallel()
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
@@ -136,7 +138,7 @@ func TestJudgeWindows(t *testing.T) {
 	for _, one := range []struct {
 		name               string
 		receipts           []Entry
-		in                 string // as what the instruction is in; empty: it is not
+		in                 string // the outbox_id of the instruction; empty: it is not enqueued
 		doubled, lost, out int
 	}{
 		{"within the first", []Entry{{OutboxID: "a", At: at(15)}}, "", 0, 0, 1},
@@ -166,7 +168,8 @@ func TestJudgeWindows(t *testing.T) {
 	}
 }
 
-// TestReportIsGoodOnlyIfTheFaultWasHit: a fault that no process met proves nothing.
+// TestReportIsGoodOnlyIfTheFaultWasHit checks that a run is good only if a process met
+// the fault, the archive holds nothing false, and the run had no error.
 func TestReportIsGoodOnlyIfTheFaultWasHit(t *testing.T) {
 	t.Parallel()
 	if (Report{Injected: 1}).Good() {
@@ -180,7 +183,7 @@ func TestReportIsGoodOnlyIfTheFaultWasHit(t *testing.T) {
 	}
 }
 
-// TestUnclaimed: a send is as old as the claim that it is the send of.
+// TestUnclaimed checks that sends without a claim that is young enough are returned.
 func TestUnclaimed(t *testing.T) {
 	t.Parallel()
 	at := func(seconds ...int) (all []time.Time) {

@@ -14,7 +14,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// poolerFaults put PgBouncer in transaction mode between everybody and the server.
+// poolerFaults returns the faults of a PgBouncer in transaction mode between all
+// processes and the server.
 func poolerFaults() []Fault {
 	late := func(o *Options) { o.Relayers, o.Reapers, o.Wave = 0, 0, 60 }
 	return []Fault{
@@ -36,13 +37,13 @@ func poolerFaults() []Fault {
 	}
 }
 
-// pooled starts the processes behind a pooler, and then the fault.
+// pooled starts the processes behind a pooler, and then injects the fault.
 func (w *World) pooled(ctx context.Context, listen bool, fault func(context.Context, *World, *bouncer) error) error {
 	b, err := w.newBouncer(ctx)
 	if err != nil {
 		return err
 	}
-	// Ends run last first: the log is kept before the pooler's folder goes.
+	// Ends run in reverse order: the log is kept before the pooler's folder is removed.
 	w.ends = append(w.ends, func(context.Context) error { return w.keepLog(b) })
 	if listen {
 		w.env = append(w.env, "RAILHEAD_LISTEN_URL="+w.url(loginRelayer))
@@ -56,8 +57,7 @@ func (w *World) pooled(ctx context.Context, listen bool, fault func(context.Cont
 		return err
 	}
 	err = fault(ctx, w, b)
-	// What is judged at the end is the installation, and the pooler's sessions are
-	// not its own.
+	// The installation is judged at the end, and the pooler's sessions are not part of it.
 	w.atRest = append(w.atRest, func(context.Context) error { b.kill(); return nil })
 	return err
 }
@@ -108,8 +108,8 @@ func lostListen(ctx context.Context, w *World, _ *bouncer) error {
 	return nil
 }
 
-// metric is what a process exports under a name that the pattern matches; empty
-// if there is none.
+// metric returns the value that a process exports under a name that the pattern matches,
+// and the empty string if there is none.
 func (w *World) metric(ctx context.Context, p *Process, pattern string) (string, error) {
 	addr, err := p.AwaitFile(ctx, w.addrFile(p.Name))
 	if err != nil {
@@ -132,16 +132,16 @@ func (w *World) metric(ctx context.Context, p *Process, pattern string) (string,
 	return string(found[1]), nil
 }
 
-// ofByName are the SQLSTATEs of a prepared statement that is there already, and of
-// one that is not: as the server's errors say them, and as a row that was quarantined
-// gives its reason. The bare digits are part of durations and ids too.
+// ofByName matches the SQLSTATEs of a prepared statement that exists already, and of one
+// that does not exist: as the server's errors give them, and as a row that was
+// quarantined gives its reason. The bare digits are part of durations and ids too.
 var ofByName = regexp.MustCompile(`SQLSTATE[ _](?:42P05|26000)\b`)
 
 // lineMax bounds what is kept of a line of a log, in bytes.
 const lineMax = 500
 
-// noneByName wants no process to have met a prepared statement that was another
-// session's, or none at all.
+// noneByName checks that no process has met a prepared statement that was another
+// session's, or that did not exist.
 func noneByName(w *World, _ Facts) {
 	for _, p := range w.processes() {
 		text, err := os.ReadFile(p.Log)
@@ -155,7 +155,7 @@ func noneByName(w *World, _ Facts) {
 	}
 }
 
-// byName gives the lines of a log in which a statement prepared by name went wrong.
+// byName returns the lines of a log in which a statement prepared by name failed.
 func byName(log []byte) []string {
 	var found []string
 	for line := range strings.Lines(string(log)) {
@@ -167,8 +167,8 @@ func byName(log []byte) []string {
 	return found
 }
 
-// keepLog copies the pooler's log into the folder of the run, which stays when
-// the run does not go well. The pooler's own folder goes with it.
+// keepLog copies the pooler's log into the folder of the run, which is kept when the run
+// does not go well. The pooler's own folder is removed with the pooler.
 func (w *World) keepLog(b *bouncer) error {
 	text, err := os.ReadFile(filepath.Join(b.dir, "log"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestByName: the server's refusal is found, and digits that are part of
+// TestByName checks that the server's error is found, and that digits that are part of
 // something else are not taken for it.
 func TestByName(t *testing.T) {
 	t.Parallel()
@@ -36,8 +36,9 @@ func TestByName(t *testing.T) {
 	}
 }
 
-// TestLogOfThePoolerIsKept: its folder is removed with the pooler, and the folder
-// of a run that did not go well stays.
+// TestLogOfThePoolerIsKept checks that the pooler's log is copied into the folder of the
+// run. The pooler's own folder is removed with it, and that of a run that did not go well
+// is kept.
 func TestLogOfThePoolerIsKept(t *testing.T) {
 	t.Parallel()
 	w, b := &World{dir: t.TempDir()}, &bouncer{dir: t.TempDir()}

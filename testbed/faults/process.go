@@ -14,18 +14,18 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
-// Process is a child: what dies in a run dies on purpose, or the run fails.
+// Process is a child process. A run fails if one dies that was not ended on purpose.
 type Process struct{ *child.Process }
 
-// startedWithin bounds how long anything may take until it can work.
+// startedWithin bounds how long anything may take until it is ready.
 const startedWithin = child.StartWithin
 
 // frozenWithin bounds how long the kernel may take to stop every thread.
 const frozenWithin = 10 * time.Second
 
-// Freeze stops it where it is; Thaw lets it go on. The signal is for one thread,
-// and on a busy machine the others run on until that one is given time: it is
-// frozen when all of them are.
+// Freeze stops the process where it is; Thaw continues it. The signal goes to one thread,
+// and on a busy machine the others run on until that one is scheduled: the process is
+// frozen when all of its threads are stopped.
 func (p *Process) Freeze(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -53,10 +53,10 @@ func (p *Process) Freeze(ctx context.Context) error {
 	})
 }
 
-// Thaw ends a freeze.
+// Thaw continues a frozen process.
 func (p *Process) Thaw() error { return p.Signal(syscall.SIGCONT) }
 
-// peakMemory is the most memory that it ever held, in bytes.
+// peakMemory returns the most memory that the process ever held, in bytes.
 func (p *Process) peakMemory() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
@@ -71,7 +71,8 @@ func (p *Process) peakMemory() (int64, error) {
 	return 0, errors.New("the kernel does not tell the peak of memory")
 }
 
-// pause lets the fault last. It is no wait for a condition: the time is the fault.
+// pause lets d pass, or returns when ctx is done. It does not wait for a condition: the
+// time is the fault.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

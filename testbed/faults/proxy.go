@@ -16,7 +16,7 @@ type Wire struct {
 	proxy  *toxiproxy.Proxy
 }
 
-// newWire listens on a free port and forwards to upstream.
+// newWire returns a Wire that listens on a free port and forwards to upstream.
 func newWire(name, upstream string) (*Wire, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	wire := &Wire{server: server, proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)}
@@ -26,15 +26,15 @@ func newWire(name, upstream string) (*Wire, error) {
 	return wire, nil
 }
 
-// Addr is where the relayer connects.
+// Addr returns the address at which the relayer connects.
 func (w *Wire) Addr() string { return w.proxy.Listen }
 
 // Cut closes every connection and refuses new ones, until Mend.
 func (w *Wire) Cut() { w.proxy.Stop() }
 
-// Mend is the network as it should be: fresh connections, no toxics. It is a new
-// proxy at the same address: taking toxics out of one whose connections are just
-// closing can block without a bound.
+// Mend restores the network: fresh connections, no toxics. It starts a new proxy at the
+// same address, because taking toxics out of one whose connections are just closing can
+// block without a bound.
 func (w *Wire) Mend() error {
 	w.proxy.Stop()
 	w.proxy = toxiproxy.NewProxy(w.server, w.proxy.Name, w.proxy.Listen, w.proxy.Upstream)
@@ -44,19 +44,19 @@ func (w *Wire) Mend() error {
 	return nil
 }
 
-// The directions.
+// These are the directions of a Wire.
 const (
 	toServer   = "upstream"
 	fromServer = "downstream"
 )
 
-// Silence lets nothing more through in one direction, and closes nothing: half
-// of a network. What was sent before has arrived.
+// Silence lets nothing more through in one direction, and closes no connection. The other
+// direction still works. What was sent before has arrived.
 func (w *Wire) Silence(direction string) error {
 	return w.toxic("timeout", direction, map[string]int64{"timeout": 0})
 }
 
-// Slow delays and narrows both directions.
+// Slow adds latency to both directions and limits their bandwidth.
 func (w *Wire) Slow(latency, jitter time.Duration, kibPerSecond int64) error {
 	for _, direction := range []string{toServer, fromServer} {
 		delay := map[string]int64{"latency": latency.Milliseconds(), "jitter": jitter.Milliseconds()}

@@ -10,21 +10,22 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/railsfile"
 )
 
-// The rails of every run, by what the bank behind them can do.
+// These are the rails of every run. They differ in what the bank behind them can do.
 const (
 	Keyed     = "keyed"      // de-duplicates by key and can't be asked: same-key re-send
 	Asked     = "asked"      // de-duplicates by key and can be asked
-	Bare      = "bare"       // executes whatever arrives, can't be asked: one send, then a person
+	Bare      = "bare"       // executes whatever arrives, can't be asked: one send, then an operator
 	BareAsked = "bare-asked" // executes whatever arrives and can be asked: never a second send
 )
 
 //go:embed profile.yaml.tmpl
 var profileText string
 
-// The sum of a profile's timeouts stays below the claim timeout, as it must in a real installation.
+// profileTemplate is the template of a rail's profile. The sum of its timeouts stays
+// below the claim timeout, as it must in a real installation.
 var profileTemplate = template.Must(template.New("profile").Parse(profileText))
 
-// railFacts is what the template needs.
+// railFacts holds what the template needs.
 type railFacts struct {
 	Dedupes, Inquiry bool
 	Options

@@ -12,16 +12,16 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// Recovery measures how long payments stay undecided after their relayer died:
-// the only one, killed with calls on their way, and started again a second later,
-// as a service manager would.
+// Recovery measures how long payments stay undecided after their relayer died. The only
+// relayer is killed with calls in flight, and started again a second later, as a service
+// manager would do.
 type Recovery struct {
 	Kills int
 	Seed  uint64
 }
 
-// RecoveryReport is the time from SIGKILL to the next row of each payment that
-// the dead relayer held.
+// RecoveryReport gives the time from SIGKILL to the next row of each payment that the
+// dead relayer held.
 type RecoveryReport struct {
 	Kills    int           `json:"kills"`
 	Payments int           `json:"payments"`
@@ -32,14 +32,14 @@ type RecoveryReport struct {
 	At       time.Time     `json:"at"`
 }
 
-// String is the figure in one line.
+// String returns the figures in one line.
 func (r RecoveryReport) String() string {
 	return fmt.Sprintf("recovery: kills=%d payments=%d p50=%s p99=%s max=%s", r.Kills, r.Payments,
 		r.P50.Round(10*time.Millisecond), r.P99.Round(10*time.Millisecond), r.Max.Round(10*time.Millisecond))
 }
 
-// options are a real installation's defaults but for a quicker heartbeat, which
-// is what such a recovery takes. The rails' timeouts are those of every run.
+// options returns a real installation's defaults, except for a quicker heartbeat, without
+// which payments are not recovered in seconds. The rails' timeouts are those of every run.
 func (r Recovery) options() Options {
 	o := standard("recovery", r.Seed)
 	o.ClaimTimeout, o.StartWithin, o.RecordWithin, o.Drain = 120*time.Second, 2*time.Second, 10*time.Second, 30*time.Second

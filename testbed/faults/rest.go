@@ -15,7 +15,8 @@ import (
 // lock, in a healthy installation of a run.
 const lingering = 3 * time.Second
 
-// judgeSessions looks for what a fault left open: transactions, locks, backends.
+// judgeSessions checks that the fault caused no deadlock, and left no idle transaction
+// and no wait for a lock.
 func (w *World) judgeSessions(ctx context.Context) error {
 	var deadlocks int
 	if err := w.admin.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks); err != nil {
@@ -39,7 +40,7 @@ func (w *World) judgeSessions(ctx context.Context) error {
 	return nil
 }
 
-// judgeSilence wants nothing left of services that have ended.
+// judgeSilence checks that services that have ended left no session and no lock.
 func (w *World) judgeSilence(ctx context.Context) error {
 	var left []string
 	err := await.Until(ctx, 10*time.Second, "sessions to end", func() (bool, error) {
@@ -66,14 +67,14 @@ func (w *World) judgeSilence(ctx context.Context) error {
 	return nil
 }
 
-// judgePermits wants every slot to be free again, of one rail of each bank that the
+// judgePermits checks that every slot is free again, on one rail of each bank that the
 // traffic used: as many calls as the rail allows must be at the bank at once. Where
-// several relayers share the traffic, whose slot is missing can't be told, and nothing
-// is looked at.
+// several relayers share the traffic, it can't be told whose slot is missing, and nothing
+// is checked.
 //
 // All payments of a round become due by one commit, so that the relayer can fill its
-// slots in one turn: by commits of their own they come as far apart as the machine
-// makes them, and a rail that is fed slowly is never full.
+// slots in one turn. If each had a commit of its own, they would come as far apart as the
+// machine makes them, and a rail that is fed slowly is never full.
 func (w *World) judgePermits(ctx context.Context) error {
 	if running(w.relayers) != 1 {
 		return nil
@@ -115,8 +116,8 @@ func (w *World) judgePermits(ctx context.Context) error {
 	return nil
 }
 
-// judgedRails are a rail of each bank, of those that the traffic used. All of them are
-// judged by some seed.
+// judgedRails returns a rail of each bank, of those that the traffic used. All of them
+// are judged by some seed.
 func (o Options) judgedRails() []string {
 	var all []string
 	for _, rails := range [][]string{{Keyed, Asked}, {Bare, BareAsked}} {
@@ -128,7 +129,7 @@ func (o Options) judgedRails() []string {
 	return all
 }
 
-// bank is the bank behind a rail.
+// bank returns the bank behind a rail.
 func (w *World) bank(rail string) *Bank {
 	if rail == Bare || rail == BareAsked {
 		return w.Bare
@@ -136,7 +137,8 @@ func (w *World) bank(rail string) *Bank {
 	return w.Dedupes
 }
 
-// together reports whether so many payments were with the bank at one time.
+// together reports whether n payments were with the bank at one time, when each stays
+// there for lasting.
 func together(requests []railsim.Request, n int, lasting time.Duration) bool {
 	var at []time.Time
 	for _, request := range requests {
@@ -153,8 +155,8 @@ func together(requests []railsim.Request, n int, lasting time.Duration) bool {
 	return false
 }
 
-// enqueueTogether enqueues n instructions of one rail by one commit, and waits for the
-// caller.
+// enqueueTogether enqueues n instructions of one rail in one transaction, and waits for
+// the caller.
 func (w *World) enqueueTogether(ctx context.Context, rail string, n int) error {
 	rails := w.Options.Rails
 	w.Options.Rails = []string{rail}
@@ -166,7 +168,7 @@ func (w *World) enqueueTogether(ctx context.Context, rail string, n int) error {
 	return w.AwaitCallers(ctx)
 }
 
-// notePeaks remembers the most memory that each living relayer ever held.
+// notePeaks records the most memory that each relayer that is alive ever held.
 func (w *World) notePeaks() error {
 	for _, p := range w.relayers {
 		if !p.Alive() {
@@ -181,7 +183,7 @@ func (w *World) notePeaks() error {
 	return nil
 }
 
-// judgeHealth wants every service that lives to say that it can work.
+// judgeHealth checks that every service that is alive reports that it is ready.
 func (w *World) judgeHealth(ctx context.Context) error {
 	client := &http.Client{Timeout: 2 * time.Second}
 	for _, p := range w.services() {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// restoreFaults let the data go back to an earlier moment, without the sends
-// that were made since.
+// restoreFaults returns the faults in which the data goes back to an earlier moment,
+// without the sends that were made since.
 func restoreFaults() []Fault {
-	// Longer than a restore takes, so that the time without a server alone does not
-	// outlast it.
+	// The window is longer than a restore takes, so that the time without a server alone
+	// does not outlast it.
 	const window = 15 * time.Second
 	short := func(o *Options) {
 		lateStart(o)

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// rewind is a way in which the data goes back to an earlier moment. The server
-// keeps its address, so that every process finds it again.
+// rewind is a way to make the data go back to an earlier moment. The server keeps its
+// address, so that every process finds it again.
 type rewind interface {
-	// mark makes now the moment to which the data goes back.
+	// mark makes the present the moment to which the data goes back.
 	mark(ctx context.Context, w *World) error
-	// lose ends the server at once, with all that it wrote since the mark.
+	// lose ends the server at once; all that it wrote since the mark is lost.
 	lose(ctx context.Context, w *World) error
-	// raise lets a server go on at the same address from the mark.
+	// raise starts a server at the same address, with the data as it was at the mark.
 	raise(ctx context.Context, w *World) error
 }
 
 // point is a moment to which the data can go back.
 type point struct {
 	at        time.Time // by the database's clock
-	snapshots int       // that were taken before it, and bind
+	snapshots int       // how many were taken before it, and still have to hold
 }
 
-// markWith makes now the moment to which the data goes back.
+// markWith makes the present the moment to which the data goes back.
 func (w *World) markWith(ctx context.Context, r rewind) (point, error) {
 	if err := w.Snapshot(ctx); err != nil {
 		return point{}, err
@@ -39,8 +39,8 @@ func (w *World) markWith(ctx context.Context, r rewind) (point, error) {
 	return p, r.mark(ctx, w)
 }
 
-// goBack loses the server and goes on from the point. Between the two nothing
-// runs but the services, and what the caller does to them.
+// goBack ends the server and starts it again from the point. It calls between while the
+// server is down and only the services run.
 func (w *World) goBack(ctx context.Context, r rewind, p point, between func() error) error {
 	if err := r.lose(ctx, w); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (w *World) goBack(ctx context.Context, r rewind, p point, between func() er
 	return w.openAdmin(ctx)
 }
 
-// newFolder names a folder of the run that is not there yet.
+// newFolder returns the path of a folder of the run that does not exist yet.
 func (w *World) newFolder(kind string) string {
 	for n := 1; ; n++ {
 		path := filepath.Join(w.dir, fmt.Sprintf("%s-%d", kind, n))
@@ -79,15 +79,15 @@ func copyData(ctx context.Context, from, to string) error {
 	if output, err := exec.CommandContext(ctx, "cp", "-a", from, to).CombinedOutput(); err != nil {
 		return fmt.Errorf("copying the server: %w\n%s", err, output)
 	}
-	// A server that was killed leaves this behind, with the id of what may be any
-	// process by now.
+	// A server that was killed leaves this file behind. The process id in it may be that of
+	// any process by now.
 	if err := os.Remove(filepath.Join(to, "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// replaceData puts a copy of other data where that of the lane's server was.
+// replaceData replaces the data of the lane's server with a copy of other data.
 func (w *World) replaceData(ctx context.Context, data string) error {
 	own := w.Lane.Server.DataDir()
 	if err := os.RemoveAll(own); err != nil {
@@ -96,7 +96,7 @@ func (w *World) replaceData(ctx context.Context, data string) error {
 	return copyData(ctx, data, own)
 }
 
-// configure adds settings to a data folder, that win over those before them.
+// configure appends settings to those of a data folder, which they override.
 func configure(data string, settings ...string) error {
 	file, err := os.OpenFile(filepath.Join(data, "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -146,9 +146,9 @@ func (l lagging) raise(ctx context.Context, w *World) error {
 	return w.Lane.Server.Restart(ctx)
 }
 
-// image is a storage snapshot: the data folder as it lay there, of a server that
-// was stopped or that crashed. What starts from it has the same identity and
-// timeline as before.
+// image is a storage snapshot: a copy of the data folder of a server that was stopped or
+// that crashed. A server that starts from it has the same identity and timeline as
+// before.
 type image struct{ data string }
 
 func newImage(context.Context, *World) (rewind, error) { return &image{}, nil }

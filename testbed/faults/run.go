@@ -17,14 +17,14 @@ type Fault struct {
 	About string
 	// Adjust changes the options of its runs.
 	Adjust func(o *Options)
-	// Inject breaks the world, and counts what it injected and what was hit.
-	// Traffic flows when it is called.
+	// Inject injects the fault, and counts what it injected and what was hit. Traffic flows
+	// when it is called, unless Quiet is set.
 	Inject func(ctx context.Context, w *World) error
-	// Check looks for what this fault in particular must not lead to; nil: nothing.
+	// Check checks for what this fault in particular must not lead to; nil checks nothing.
 	Check func(w *World, f Facts)
-	// Quiet starts no traffic: the fault brings its own.
+	// Quiet means that no traffic is started: the fault brings its own.
 	Quiet bool
-	// Within bounds a run of it; 0: runWithin.
+	// Within bounds a run of the fault; 0 means runWithin.
 	Within time.Duration
 }
 
@@ -51,8 +51,8 @@ func (r Report) Good() bool {
 	return r.Error == "" && r.Hit > 0 && len(r.Verdict.Broken) == 0 && !r.offends()
 }
 
-// missed reports whether nothing went wrong but that the fault was never hit, as on a
-// machine that is too slow for its moment: a run that says nothing.
+// missed reports whether nothing went wrong except that the fault was never hit, as on a
+// machine that is too slow for it. Such a run proves nothing.
 func (r Report) missed() bool {
 	r.Hit++
 	return r.Hit == 1 && r.Good()
@@ -63,7 +63,7 @@ func (r Report) offends() bool {
 	return r.Verdict.Lost+r.Verdict.Doubled+r.Verdict.Unexpected+r.Verdict.False() > 0
 }
 
-// What is what did not go well, in a few words.
+// What describes what did not go well, in a few words.
 func (r Report) What() string {
 	switch {
 	case len(r.Verdict.Broken) > 0:
@@ -77,7 +77,7 @@ func (r Report) What() string {
 	}
 }
 
-// String is the run in one line.
+// String returns the run in one line.
 func (r Report) String() string {
 	v := r.Verdict
 	return fmt.Sprintf("%s seed=%d injected=%d hit=%d attempted=%d acknowledged=%d recovered=%d lost=%d "+
@@ -94,7 +94,7 @@ func (r Report) String() string {
 // runWithin bounds one run, unless its fault says otherwise.
 const runWithin = 4 * time.Minute
 
-// Run makes one run on a lane, and says what it does to out.
+// Run makes one run on a lane, and writes its options to out.
 func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Writer) Report {
 	o := standard(fault.Name, seed)
 	if fault.Adjust != nil {
@@ -132,7 +132,7 @@ func runOn(ctx context.Context, lane *Lane, fault Fault, o Options) Report {
 	return report
 }
 
-// play is the two phases and the judgement.
+// play runs the two phases and judges the run.
 func (w *World) play(ctx context.Context, fault Fault, report *Report) error {
 	if !fault.Quiet {
 		if _, err := w.Traffic(w.Options.Wave); err != nil {
@@ -152,7 +152,7 @@ func (w *World) play(ctx context.Context, fault Fault, report *Report) error {
 		return err
 	}
 	if _, err := w.AwaitRest(ctx); err != nil {
-		// Not live: what can be told of it still is.
+		// The run is not live. The rest of it is judged all the same.
 		w.Broken("%v", err)
 	}
 	report.Healed = time.Since(begun)

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
-// schemaFaults change what the rows live in while they flow.
+// schemaFaults returns the faults that change what the rows are stored in, under traffic.
 func schemaFaults() []Fault {
 	return []Fault{
 		{
@@ -138,8 +138,8 @@ func migrateUnderTraffic(ctx context.Context, w *World) error {
 	return w.Snapshot(ctx)
 }
 
-// patiently changes the schema as a migration does: it waits for its lock only
-// for a moment, and tries again.
+// patiently changes the schema as a migration does: it waits only briefly for its lock,
+// and tries again.
 func (w *World) patiently(ctx context.Context, sql string) error {
 	conn, err := pgx.Connect(ctx, w.Lane.Server.URL(w.database, ""))
 	if err != nil {
@@ -160,8 +160,8 @@ func (w *World) patiently(ctx context.Context, sql string) error {
 	return nil
 }
 
-// crawlSlack is what the machine, which is shared, may stall; beyond it claims
-// may take twice the time that they take without dead rows.
+// crawlSlack is how long the machine, which is shared, may stall. Beyond it, claims may
+// take twice the time that they take without dead rows.
 const crawlSlack = time.Second
 
 func holdSnapshot(ctx context.Context, w *World) error {
@@ -208,8 +208,8 @@ func holdSnapshot(ctx context.Context, w *World) error {
 	return nil
 }
 
-// claimed is the 99th percentile of the time from enqueue to claim of a wave that
-// comes at once.
+// claimed returns the 99th percentile of the time from enqueue to claim of a wave that is
+// enqueued in one transaction.
 func (w *World) claimed(ctx context.Context) (time.Duration, error) {
 	var since time.Time
 	if err := w.admin.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&since); err != nil {

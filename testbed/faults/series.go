@@ -98,8 +98,8 @@ func (s Series) Run(ctx context.Context) (Total, error) {
 	return total, errors.Join(append(failed, context.Cause(ctx))...)
 }
 
-// remember tells of the runs that went badly before this one, 1 if there are any
-// and this one went well.
+// remember reports the runs that went badly before this one. It returns 1 if there are
+// any and this one went well.
 func (s Series) remember(now Report, out io.Writer) int {
 	if s.Evidence == nil {
 		return 0
@@ -164,7 +164,7 @@ func (s Series) lane(ctx context.Context, tasks <-chan job, out io.Writer, note 
 	return nil
 }
 
-// missesMax is how many runs are made where the fault is never hit. The last one is bad.
+// missesMax bounds how often a run is made whose fault is never hit. The last one is bad.
 const missesMax = 3
 
 type lockedWriter struct {

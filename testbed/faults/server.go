@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// serverFaults are about the database server.
+// serverFaults returns the faults of the database server.
 func serverFaults() []Fault {
 	return []Fault{
 		{

@@ -10,8 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
-// StartRelayer starts one more, which tells of the points, and waits until it
-// can work.
+// StartRelayer starts one more relayer, which reports the points, and waits until it is
+// ready.
 func (w *World) StartRelayer(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
 	p, err := w.newRelayer(ctx, points...)
 	if err != nil {
@@ -20,7 +20,7 @@ func (w *World) StartRelayer(ctx context.Context, points ...faultpoint.Point) (*
 	return p, w.awaitReady(ctx, p)
 }
 
-// newRelayer starts one more, and waits until it listens.
+// newRelayer starts one more relayer, and waits until it listens.
 func (w *World) newRelayer(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
 	var wire *Wire
 	if w.Options.ThroughProxy {
@@ -39,7 +39,8 @@ func (w *World) newRelayer(ctx context.Context, points ...faultpoint.Point) (*Pr
 	return p, err
 }
 
-// relayerURL is how a relayer reaches the database, by its wire if it has one.
+// relayerURL returns the URL by which a relayer reaches the database, through its wire if
+// it has one.
 func (w *World) relayerURL(wire *Wire) string {
 	if wire == nil {
 		return w.url(loginRelayer)
@@ -47,8 +48,8 @@ func (w *World) relayerURL(wire *Wire) string {
 	return w.Lane.Server.TCPURL(wire.Addr(), w.database, loginRelayer)
 }
 
-// StartReaper starts one more, which tells of the points, and waits until it
-// can work.
+// StartReaper starts one more reaper, which reports the points, and waits until it is
+// ready.
 func (w *World) StartReaper(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
 	p, err := w.startService(ctx, kindReaper, w.newName(kindReaper), w.url(loginReaper), points)
 	if p != nil {
@@ -60,8 +61,8 @@ func (w *World) StartReaper(ctx context.Context, points ...faultpoint.Point) (*P
 	return p, w.awaitReady(ctx, p)
 }
 
-// revive starts services that have ended again, under their names and
-// with their state folders, and waits until they listen.
+// revive starts again the services that have ended, under their names and with their
+// state folders, and waits until they listen.
 func (w *World) revive(ctx context.Context) error {
 	for n, p := range w.relayers {
 		if p.Alive() {
@@ -97,7 +98,7 @@ func (w *World) revive(ctx context.Context) error {
 	return nil
 }
 
-// The services that a run starts.
+// These are the services that a run starts.
 const (
 	kindRelayer = "relayer"
 	kindReaper  = "reaper"
@@ -131,7 +132,7 @@ func (w *World) startService(ctx context.Context, kind, name, url string, points
 	return &Process{p}, err
 }
 
-// awaitReady waits until a service says that it can work.
+// awaitReady waits until a service reports that it is ready.
 func (w *World) awaitReady(ctx context.Context, p *Process) error {
 	addr, err := p.AwaitFile(ctx, w.addrFile(p.Name))
 	if err != nil {

@@ -22,10 +22,10 @@ type sink struct {
 	draws   *rand.Rand
 	journal []delivery
 	losses  int
-	closed  bool // it takes nothing
+	closed  bool // it refuses every delivery
 }
 
-// sinkSecret signs what is delivered to it.
+// sinkSecret signs what is delivered to the sink.
 const sinkSecret = "a secret of the endpoint for runs"
 
 // delivery is one event as the sink has noted it.
@@ -76,14 +76,14 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// close has it take nothing, or take events again.
+// close makes the sink refuse every delivery, or accept deliveries again.
 func (s *sink) close(is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = is
 }
 
-// noted is what it has noted so far.
+// noted returns the deliveries that the sink has noted so far.
 func (s *sink) noted() []delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()

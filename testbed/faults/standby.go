@@ -21,9 +21,9 @@ type standby struct {
 	wire   *Wire
 }
 
-// follow gives the run a streaming standby, and lets every process find
-// whichever of the two servers can be written to. The run then has no processes
-// yet: those that follow get an address with two hosts.
+// follow gives the run a streaming standby, and lets every process find the one of the
+// two servers that can be written to. The run has no processes yet when it is called:
+// those that are started later get an address with two hosts.
 func (w *World) follow(ctx context.Context) (*standby, error) {
 	primary := w.Lane.Server
 	s, err := w.newStandby(ctx)
@@ -65,8 +65,8 @@ func (w *World) newStandby(ctx context.Context) (*standby, error) {
 	return s, await.Until(ctx, startedWithin, "the standby to stream", func() (bool, error) { return w.streams(ctx) })
 }
 
-// copyServer stops the lane's server in order and copies it as it lies there.
-// Nothing goes on with it after the run.
+// copyServer stops the lane's server gracefully and copies its data. The server is not used
+// after the run.
 func (w *World) copyServer(ctx context.Context, data string) error {
 	server := w.Lane.Server
 	if err := w.endLane(); err != nil {
@@ -78,8 +78,8 @@ func (w *World) copyServer(ctx context.Context, data string) error {
 	return copyData(ctx, server.DataDir(), data)
 }
 
-// endLane ends the lane with the run: its server's data is not the lane's any
-// more, and other servers may run on copies of it.
+// endLane makes the lane's server end with the run: its data is not the lane's any more,
+// and other servers may run on copies of it.
 func (w *World) endLane() error {
 	server := w.Lane.Server
 	w.ends = append(w.ends, func(context.Context) error { return server.Kill9() })
@@ -87,7 +87,7 @@ func (w *World) endLane() error {
 	return os.Chmod(w.dir, 0o755)
 }
 
-// startStandby starts a server on a copy of another one's data, which follows it.
+// startStandby starts a server that follows another one, on a copy of its data.
 func startStandby(ctx context.Context, data, primary string) (*pgserver.Server, error) {
 	signal := filepath.Join(data, "standby.signal")
 	if err := os.WriteFile(signal, nil, 0o644); err != nil {
@@ -105,7 +105,7 @@ func startStandby(ctx context.Context, data, primary string) (*pgserver.Server, 
 	})
 }
 
-// move lets the run go on with a server on a copy of the data, in a folder or an
+// move continues the run with a server on a copy of the data, in a folder or an
 // environment of its own, and starts the processes on it.
 func (w *World) move(ctx context.Context, data string, env ...string) error {
 	if err := w.copyServer(ctx, data); err != nil {
@@ -131,7 +131,7 @@ func (w *World) move(ctx context.Context, data string, env ...string) error {
 	return err
 }
 
-// standbyHas waits until the standby has what the primary had written up to there.
+// standbyHas waits until the standby has replayed the primary's WAL up to a position.
 func (w *World) standbyHas(ctx context.Context, position string) error {
 	return await.Until(ctx, startedWithin, "the standby to have what was looked at", func() (bool, error) {
 		var has bool
@@ -149,8 +149,8 @@ func (w *World) streams(ctx context.Context) (bool, error) {
 	return all, err
 }
 
-// promote makes the standby the run's server, and tells up to which commit it
-// had the old one's.
+// promote makes the standby the run's server, and returns the time of the last commit
+// that it has from the old one.
 func (w *World) promote(ctx context.Context, s *standby) (last time.Time, err error) {
 	if last, err = s.promote(ctx); err != nil {
 		return last, err
@@ -159,8 +159,8 @@ func (w *World) promote(ctx context.Context, s *standby) (last time.Time, err er
 	return last, w.openAdmin(ctx)
 }
 
-// promote makes the standby a primary, and tells up to which commit it had the
-// old one's.
+// promote makes the standby a primary, and returns the time of the last commit that it
+// has from the old one.
 func (s *standby) promote(ctx context.Context) (last time.Time, err error) {
 	conn, err := pgx.Connect(ctx, s.server.URL("postgres", ""))
 	if err != nil {
@@ -174,7 +174,8 @@ func (s *standby) promote(ctx context.Context) (last time.Time, err error) {
 	if !done {
 		return last, errors.New("the standby was not promoted within a minute")
 	}
-	// It has replayed all that had come, but for a record that was cut in half.
+	// The standby has replayed all that it received, except for a record that was cut in
+	// half.
 	if err := conn.QueryRow(ctx, `SELECT coalesce(pg_last_xact_replay_timestamp(), 'epoch')`).Scan(&last); err != nil {
 		return last, fmt.Errorf("asking how far the standby came: %w", err)
 	}

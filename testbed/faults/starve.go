@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// starveFaults leave a process alive and give it next to no processor.
+// starveFaults returns the fault that leaves a process alive and gives it almost no
+// processor time.
 func starveFaults() []Fault {
 	return []Fault{{
 		Name: "relayer_starved", About: "one of two relayers gets the processor for 5 of each 50 ms: the other carries " +

@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// stopFaults end a relayer by signals while calls are under way.
+// stopFaults returns the faults that end a relayer by signals while calls are under way.
 func stopFaults() []Fault {
 	return []Fault{
 		{
@@ -71,8 +71,8 @@ func gracefulStop(ctx context.Context, w *World) error {
 	return nil
 }
 
-// noneUnknown wants no outcome that is not known: the bank answered everything
-// in time, and every relayer ended in order.
+// noneUnknown checks that every outcome is known: the bank answered everything in time,
+// and every relayer ended gracefully.
 func noneUnknown(w *World, f Facts) {
 	for _, row := range f.Rows {
 		if row.State == payment.ZombieRequeue || row.State == payment.Unknown {
@@ -122,8 +122,8 @@ func secondSignal(ctx context.Context, w *World) error {
 	return nil
 }
 
-// endAtOnce sends the second signal, which has to end the process whatever it
-// waits for.
+// endAtOnce sends the second signal and checks that it ends the process, whatever the
+// process waits for.
 func (w *World) endAtOnce(victim *Process) error {
 	victim.Want()
 	if !victim.Alive() {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// All is the table of faults, in the order in which they run.
+// All returns the faults in the order in which they run.
 func All() []Fault {
 	return slices.Concat(killFaults(), freezeFaults(), stopFaults(), serverFaults(), networkFaults(), commitFaults(),
 		answerFaults(), turnedAwayFaults(), inquiryFaults(), windowFaults(), hangFaults(), notifyFaults(), lockFaults(),
@@ -13,7 +13,7 @@ func All() []Fault {
 		clockFaults(), diskFaults(), schemaFaults(), tamperFaults(), starveFaults(), machineFaults(), mixedFaults())
 }
 
-// Find gives the fault of a name.
+// Find returns the fault of a name.
 func Find(name string) (Fault, error) {
 	for _, fault := range All() {
 		if fault.Name == name {

@@ -17,8 +17,9 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// tamperFaults are a superuser who changes what no role may change. Nothing
-// in the database can stop one; the proofs must find it.
+// tamperFaults returns the faults in which a superuser changes what no role may change.
+// Nothing in the database can prevent it; the proofs, or the server as it reads the page,
+// must find it.
 func tamperFaults() []Fault {
 	return []Fault{
 		{
@@ -34,7 +35,8 @@ func tamperFaults() []Fault {
 	}
 }
 
-// offences are done to the rows of one instruction that has ended; $1 is its id.
+// offences lists what is done to the rows of one instruction that has ended; $1 is its
+// id.
 var offences = []struct{ name, sql string }{
 	{"another amount", `UPDATE %[1]s.payment_outbox_instructions SET payload = jsonb_set(payload, '{amount}', '"9999.99"') WHERE outbox_id = $1`},
 	{"another payee", `UPDATE %[1]s.payment_outbox_attempts a SET payload = jsonb_set(i.payload, '{creditor}', '{"account": "thief"}')
@@ -136,8 +138,8 @@ func (w *World) proven(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// unguarded runs what it is given with every trigger of the cell off, as a
-// superuser would who does not want to be noticed.
+// unguarded calls do with every trigger of the cell off, as a superuser would who wants
+// to remain unnoticed.
 func (w *World) unguarded(ctx context.Context, conn *pgx.Conn, do func(pgx.Tx) error) error {
 	const triggers = `SELECT format('ALTER TABLE ONLY %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
 	  format('ALTER TABLE ONLY %s ENABLE %s TRIGGER %I', tgrelid::regclass, CASE tgenabled WHEN 'A' THEN 'ALWAYS'
@@ -151,7 +153,7 @@ func (w *World) unguarded(ctx context.Context, conn *pgx.Conn, do func(pgx.Tx) e
 	var last error
 	err := await.Until(ctx, 30*time.Second, "the locks to turn the guards off", func() (bool, error) {
 		last = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			// All of them at once or none: it is this one who gives way.
+			// All of them are locked at once or none: in a conflict this transaction gives way.
 			var tables string
 			if err := tx.QueryRow(ctx, tablesSQL).Scan(&tables); err != nil {
 				return err
@@ -216,7 +218,7 @@ func flipByte(ctx context.Context, w *World) error {
 	}
 	path = filepath.Join(w.Lane.Server.DataDir(), path)
 	w.Injected++
-	// In the last bytes of a page lie the first rows.
+	// The first rows are in the last bytes of a page.
 	at := int64(8192 - 40 - w.draws.IntN(200))
 	if err := w.flip(ctx, path, at); err != nil {
 		return err
@@ -236,7 +238,7 @@ func flipByte(ctx context.Context, w *World) error {
 	return w.flip(ctx, path, at)
 }
 
-// flip changes one byte of a file while the server is down.
+// flip stops the server, changes one byte of a file, and starts the server again.
 func (w *World) flip(ctx context.Context, path string, at int64) error {
 	if err := w.Lane.Server.Halt(ctx); err != nil {
 		return err

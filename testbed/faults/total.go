@@ -2,22 +2,23 @@ package faults
 
 import "fmt"
 
-// Total adds runs up, one for each fault and seed.
+// Total adds up runs, one for each fault and seed.
 type Total struct {
 	Runs, Seeds, Injected, Hit, Lost, Doubled, False, Bad int
-	// InWindow is what was acknowledged within a window that a failover or restore
+	// InWindow counts what was acknowledged within a window that a failover or restore
 	// forgot, and is gone.
 	InWindow int
-	// ThisBuild of them are runs of the programs under test.
+	// ThisBuild counts the runs of the programs under test.
 	ThisBuild int
-	// Repeated went badly at first, and then well.
+	// Repeated counts the runs that went badly at first, and then well.
 	Repeated int
 
 	digest string
 	builds map[string]bool
 }
 
-// newTotal is a sum for so many seeds with the programs of a digest under test.
+// newTotal returns an empty Total for a number of seeds; digest is that of the programs
+// under test.
 func newTotal(seeds int, digest string) Total {
 	return Total{Seeds: seeds, digest: digest, builds: make(map[string]bool)}
 }
@@ -40,12 +41,12 @@ func (t *Total) Add(r Report) {
 	}
 }
 
-// Origin says from where the runs are.
+// Origin returns a line that says from how many builds the runs are.
 func (t Total) Origin() string {
 	return fmt.Sprintf("faults: builds=%d this_build=%d repeated=%d", len(t.builds), t.ThisBuild, t.Repeated)
 }
 
-// String is the line that everything is judged by.
+// String returns the line that a series is judged by.
 func (t Total) String() string {
 	line := fmt.Sprintf("faults: run=%d seeds=%d injected=%d hit=%d lost=%d doubled=%d false=%d",
 		t.Runs, t.Seeds, t.Injected, t.Hit, t.Lost, t.Doubled, t.False)

@@ -35,11 +35,11 @@ func (w *World) TrafficAtOnce(n int) (*Process, error) {
 	return w.call(w.plans, nil, "-together")
 }
 
-// Resume starts a caller on the plan of one that was killed, with its journal.
+// Resume starts a caller on the plan and journal of one that was killed.
 func (w *World) Resume(plan int) (*Process, error) { return w.call(plan, nil) }
 
-// Repeat starts a caller that makes every call of a plan again, those too that
-// were acknowledged; of these rails alone, if any are named.
+// Repeat starts a caller that makes every call of a plan again, including those that were
+// acknowledged, or only the calls of the named rails.
 func (w *World) Repeat(plan int, rails ...string) (*Process, error) {
 	return w.call(plan, nil, "-repeat", "-rails", strings.Join(rails, ","))
 }
@@ -75,7 +75,8 @@ func (w *World) journal(n int) string {
 	return filepath.Join(w.dir, fmt.Sprintf("journal-%d.jsonl", n))
 }
 
-// writePlan draws n instructions. Every rail of the options gets its share.
+// writePlan draws n instructions and writes them as a plan. Every rail of the options
+// gets its share.
 func (w *World) writePlan(path string, n int) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -105,7 +106,7 @@ func instructionID(n int) string { return fmt.Sprintf("instruction-%04d", n+1) }
 // participantID names the nth participant of a run, from 0.
 func participantID(n int) string { return fmt.Sprintf("participant-%d", n+1) }
 
-// draw makes one instruction and remembers it.
+// draw draws one instruction of a rail and remembers it.
 func (w *World) draw(rail string) (order, error) {
 	number := len(w.orders)
 	participant := participantID(w.draws.IntN(w.Options.Participants))
@@ -153,13 +154,14 @@ func (w *World) waiting(ctx context.Context) (pending, claims int, err error) {
 	return pending, claims, err
 }
 
-// AwaitRest waits until nothing moves any more.
+// AwaitRest waits until no claim is in flight and nothing is pending that is not
+// quarantined.
 func (w *World) AwaitRest(ctx context.Context) (took time.Duration, err error) {
 	begun := time.Now()
 	var pending, claims int
 	err = await.Until(ctx, w.Options.HealWithin, "everything to end or to be parked", func() (bool, error) {
 		var err error
-		// The server may have been away: a broken connection is looked at again.
+		// The server may have been down: after an error it is asked again.
 		if pending, claims, err = w.waiting(ctx); err != nil {
 			return false, nil
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// turnedAwayFaults are rails that do not look at a payment: because they are busy, or
-// because its route is not theirs.
+// turnedAwayFaults returns the faults of rails that turn a payment away unread, because
+// they are busy or because its route is not theirs.
 func turnedAwayFaults() []Fault {
 	storm := func(name string, payments int, lasting time.Duration, adjust func(*Options)) Fault {
 		return Fault{
@@ -40,7 +40,7 @@ func turnedAwayFaults() []Fault {
 			Name: "poisoned_route", About: "both banks answer 404, with a page, to one instruction in a hundred, and two " +
 				"relayers serve them",
 			Adjust: func(o *Options) {
-				// What a bank that keeps keys refuses so is sent again until max_sends.
+				// What a bank that de-duplicates refuses in this way is sent again until max_sends.
 				o.Wave, o.Relayers, o.MaxSends, o.HealWithin = 800, 2, 4, 90*time.Second
 				unhurried(o)
 			},
@@ -49,15 +49,16 @@ func turnedAwayFaults() []Fault {
 	}
 }
 
-// unhurried keeps a busy machine that holds a process up for seconds from looking like a
-// worker that was lost, or a bank that does not answer: on a bank that can't be asked
-// the payment would be parked, and no bank has turned it away.
+// unhurried lengthens the time limits of a run. A busy machine that holds a process up
+// for seconds then does not look like a lost worker, or like a bank that does not answer:
+// on a bank that can't be asked the payment would be parked, although no bank has turned
+// it away.
 func unhurried(o *Options) {
 	o.Slower, o.StoreTimeout, o.HeartbeatStale, o.ClaimTimeout = 4, 10*time.Second, 15*time.Second, 45*time.Second
 }
 
-// rateLimit sends one wave into a rate limit. Payments whose answer is lost meanwhile
-// are sent again, or asked about, into it as well.
+// rateLimit sends one wave while both banks limit the rate. Payments whose answer is lost
+// meanwhile are sent again, or asked about, under the limit as well.
 func (w *World) rateLimit(ctx context.Context, lasting time.Duration) error {
 	limit := railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: http.StatusTooManyRequests, Plain: true}
 	if err := errors.Join(w.Bare.Spoil(ctx, limit), w.Dedupes.Spoil(ctx,
@@ -83,8 +84,9 @@ func (w *World) rateLimit(ctx context.Context, lasting time.Duration) error {
 	return w.Snapshot(ctx)
 }
 
-// noLetters looks at the wave alone: what comes after it, to count the slots, meets no
-// storm, but may meet a machine that is too slow for a bank that can't be asked.
+// noLetters checks that no payment of the wave has a dead letter. It leaves out what
+// comes after the wave, to count the slots: that meets no storm, but may meet a machine
+// that is too slow for a bank that can't be asked.
 func (w *World) noLetters(f Facts) {
 	wave := w.wave()
 	for _, key := range f.Keys {
@@ -94,7 +96,7 @@ func (w *World) noLetters(f Facts) {
 	}
 }
 
-// wave is the first wave of a run, by instruction.
+// wave returns the set of instructions of the first wave of a run.
 func (w *World) wave() map[string]bool {
 	all := make(map[string]bool, w.Options.Wave)
 	for n := range w.Options.Wave {
@@ -103,8 +105,8 @@ func (w *World) wave() map[string]bool {
 	return all
 }
 
-// poisoned is the place of each instruction of a wave whose route is refused: one in a
-// hundred, and not always of the same rail.
+// poisoned reports whether the route of the nth instruction of a wave is refused: about
+// one in a hundred, and not always of the same rail.
 func poisoned(n int) bool { return n%101 == 50 }
 
 func poisonRoutes(ctx context.Context, w *World) error {
@@ -130,7 +132,8 @@ func poisonRoutes(ctx context.Context, w *World) error {
 	return w.countSpoiled(ctx)
 }
 
-// spoiledTrafficOnce sends one wave through rules, and waits until all of it has ended.
+// spoiledTrafficOnce sends one wave while both banks apply the rules, and waits until all
+// of it has ended.
 func (w *World) spoiledTrafficOnce(ctx context.Context, rules []railsim.Fault) error {
 	if err := errors.Join(w.Dedupes.Spoil(ctx, rules...), w.Bare.Spoil(ctx, rules...)); err != nil {
 		return err
@@ -147,8 +150,8 @@ func (w *World) spoiledTrafficOnce(ctx context.Context, rules []railsim.Fault) e
 	return w.Snapshot(ctx)
 }
 
-// lettersOfThePoisoned wants one dead letter for each refused instruction of the wave,
-// and no other.
+// lettersOfThePoisoned checks that each refused instruction of the wave has a dead
+// letter, and that no other has one.
 func (w *World) lettersOfThePoisoned(f Facts) {
 	want := make(map[string]bool)
 	for n := range w.Options.Wave {

@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// windowFaults are about re-sends: when they come too late, and what an answer
-// to one of them says about the others.
+// windowFaults returns the faults of re-sends: when they come too late, and what an
+// answer to one of them says about the others.
 func windowFaults() []Fault {
 	few := func(o *Options) {
 		o.Rails, o.MaxSends, o.RetryBase = []string{Keyed}, 3, 600*time.Millisecond
@@ -66,7 +66,7 @@ func outlastWindow(ctx context.Context, w *World) error {
 	if err := w.Dedupes.Spoil(ctx); err != nil {
 		return err
 	}
-	// The last send before the pause, and the bank's whole memory after it.
+	// The pause covers the last send before it, and then the bank's whole key window.
 	pause(ctx, w.Options.KeyWindow+sendBudget+500*time.Millisecond)
 	if err := w.Snapshot(ctx); err != nil {
 		return err
@@ -117,8 +117,8 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 	return nil
 }
 
-// replayExecuted has an operator believe a bank that does not find what it has
-// executed, and replay it.
+// replayExecuted has an operator believe a bank that does not find a payment that it has
+// executed, and replay the payment.
 func replayExecuted(ctx context.Context, w *World) error {
 	if err := w.Dedupes.Spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
 		return err
@@ -190,7 +190,8 @@ func replayExecuted(ctx context.Context, w *World) error {
 	return nil
 }
 
-// denies asks the bank for a payment as an operator would, and wants it not to be found.
+// denies asks the bank for a payment as an operator would, and returns an error if the
+// bank finds it.
 func (b *Bank) denies(ctx context.Context, instructionID string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL+"/payments/by-reference/"+instructionID,
 		http.NoBody)

@@ -22,9 +22,8 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// World is one installation under fault: a database, two banks, relayers and
-// reapers, callers. A fault works on it and counts what it injected and what
-// was hit.
+// World is one installation that a fault works on: a database, two banks, relayers and
+// reapers, callers. The fault counts in it what it injected and what was hit.
 type World struct {
 	Options  Options
 	Lane     *Lane
@@ -32,7 +31,7 @@ type World struct {
 	Dedupes  *Bank // behind Keyed and Asked
 	Bare     *Bank // behind Bare and BareAsked
 
-	// Injected counts what the fault did; Hit counts how often a process met it.
+	// Injected counts how often the fault acted; Hit counts how often a process met it.
 	Injected, Hit int
 
 	draws     *rand.Rand
@@ -53,15 +52,17 @@ type World struct {
 	peaks     map[string]int64
 	broken    []string // rules that the fault itself found broken
 	windows   []Window // within which the data went back, and what was acknowledged may be gone
-	// reach is how processes find the database, where that is not the lane's socket.
+	// reach returns the URL by which processes find the database, where that is not the
+	// lane's socket.
 	reach func(login string) string
 	ends  []func(context.Context) error // of what a fault has started, last first
-	// atRest is what stands between services and server, and ends once they have.
+	// atRest is called once the services have ended, before the run is judged. It ends what
+	// is between services and server, or counts what the services have delivered.
 	atRest []func(context.Context) error
 	env    []string // more settings of the services
 }
 
-// NewWorld starts everything and waits until it can work.
+// NewWorld starts an installation and waits until it is ready.
 func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) {
 	w := &World{
 		Options: o, Lane: lane, draws: o.draws(), wires: make(map[*Process]*Wire), orders: make(map[string]order),
@@ -72,7 +73,7 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 			err = errors.Join(err, w.Close(ctx))
 		}
 	}()
-	// The path of a unix socket is short.
+	// The path of a unix socket has to be short.
 	if w.dir, err = os.MkdirTemp("/tmp", "fault-"); err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	return w, nil
 }
 
-// openAdmin gives the oracle its own way to the lane's server.
+// openAdmin gives the oracle connections of its own to the lane's server.
 func (w *World) openAdmin(ctx context.Context) error {
 	config, err := pgxpool.ParseConfig(w.Lane.Server.URL(w.database, ""))
 	if err != nil {
@@ -179,7 +180,7 @@ func (w *World) command(ctx context.Context, env string, args ...string) error {
 	return nil
 }
 
-// url is how a login reaches the database of the run.
+// url returns the URL by which a login reaches the database of the run.
 func (w *World) url(login string) string {
 	if w.reach != nil {
 		return w.reach(login)
@@ -187,8 +188,8 @@ func (w *World) url(login string) string {
 	return w.Lane.Server.URL(w.database, login)
 }
 
-// Heal ends every fault: points are passed, frozen processes go on, networks
-// and banks are as they should be, and enough processes run.
+// Heal ends every fault. It releases held processes, continues frozen ones, restores
+// networks, banks and the server, and starts processes until enough of them run.
 func (w *World) Heal(ctx context.Context) error {
 	w.Director.disarm()
 	for _, p := range w.processes() {
@@ -239,7 +240,7 @@ func running(all []*Process) int {
 
 func (w *World) processes() []*Process { return append(w.services(), w.callers...) }
 
-// services are relayers, reapers, and the API where there is one.
+// services returns the relayers, the reapers, and the API if there is one.
 func (w *World) services() []*Process {
 	all := append(slices.Clone(w.relayers), w.reapers...)
 	if w.api != nil {
@@ -248,13 +249,13 @@ func (w *World) services() []*Process {
 	return all
 }
 
-// Broken notes a rule that the fault itself found broken.
+// Broken records a rule that the fault itself found broken.
 func (w *World) Broken(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf(format, args...))
 }
 
-// StopServices ends the services in order, and reports each that does
-// not obey or has ended by itself.
+// StopServices ends the services gracefully, and reports each that does not end or that had
+// ended by itself.
 func (w *World) StopServices() error {
 	var all []error
 	for _, p := range w.services() {
@@ -263,7 +264,8 @@ func (w *World) StopServices() error {
 	return errors.Join(all...)
 }
 
-// Close ends and removes everything. A run that went wrong keeps its folder.
+// Close ends all processes and connections of the run, and drops its database if the
+// server runs. The folder stays until Discard removes it.
 func (w *World) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	for _, p := range w.processes() {
