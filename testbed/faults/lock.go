@@ -24,7 +24,7 @@ func lockFaults() []Fault {
 		},
 		{
 			Name: "poison_rows", About: "rows that can't be claimed stand first in every lane: their neighbours go through, " +
-				"they wait for a person",
+				"they wait for an operator",
 			Adjust: func(o *Options) { o.Rounds = 1 }, Inject: poison, Quiet: true,
 		},
 	}

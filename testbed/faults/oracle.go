@@ -227,7 +227,7 @@ func (v *Verdict) judgeInstruction(f Facts, key keyRow, rows []attemptRow, execu
 		v.breaks("%s still waits in pending after the heal, its last row is %q", key.InstructionID, last)
 	default:
 		v.Lost++
-		v.breaks("%s is lost: its last row is %q, it is not in pending, and no person sees it", key.InstructionID, last)
+		v.breaks("%s is lost: its last row is %q, it is not in pending, and no operator sees it", key.InstructionID, last)
 	}
 }
 

@@ -206,7 +206,7 @@ func (w *world) compare(t *rapid.T, one *instruction, s seen) {
 		bad(string(one.state), "said", "false")
 	case !one.waiting && one.open == 0 && one.letter == "" && one.state != payment.Dispatched &&
 		one.state != payment.Cancelled && one.state != payment.Failed:
-		bad("it", "lost", "somewhere that a person sees")
+		bad("it", "lost", "somewhere that an operator sees")
 	}
 }
 
