@@ -224,6 +224,24 @@ func TestSentOnce(t *testing.T) {
 	if !asked {
 		t.Error("none was asked about")
 	}
+	// Those that few draws reach: a rail that may be sent to again with the same key.
+	first := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, SendOnce: true, ClaimedAt: noon}
+	silent := payment.Answer{Result: payment.ResultUnknown, Elapsed: time.Second}
+	if got := keyedRail().Decide(first, silent); !got.Park || got.ErrorCode != payment.CodeRetriesExhausted {
+		t.Errorf("silence after the one send: %+v", got)
+	}
+	inquired := payment.Claim{
+		Action: payment.ActionInquire, AttemptNo: 3, SendOnce: true, OutcomeUnknown: true, SendCount: 1,
+		ClaimedAt: noon, FirstSentAt: noon.Add(-time.Hour), LastSentAt: noon.Add(-time.Hour),
+	}
+	notFound := payment.Answer{Result: payment.ResultNotFound, Elapsed: time.Second}
+	if got := instantRail().Decide(inquired, notFound); !got.Park || got.ErrorCode != payment.CodeRetriesExhausted {
+		t.Errorf("not found after the one send: %+v", got)
+	}
+	inquired.SendOnce = false
+	if got := instantRail().Decide(inquired, notFound); got.NextAction != payment.ActionSend {
+		t.Errorf("not found, and its caller allows re-sends: %+v", got)
+	}
 }
 
 func TestEveryDecisionGoesToOnePlace(t *testing.T) {
