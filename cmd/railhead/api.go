@@ -38,7 +38,7 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	files := api.TLSFiles{Certificate: s.APICertFile, Key: s.APIKeyFile, ClientCA: s.APIClientCAFile}
+	files := service.TLSFiles{Certificate: s.APICertFile, Key: s.APIKeyFile, ClientCA: s.APIClientCAFile}
 	if (files.Certificate == "") != (files.Key == "") || files.ClientCA != "" && files.Key == "" {
 		return nil, nil, usage(errors.New("RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE go together, and " +
 			"RAILHEAD_API_CLIENT_CA_FILE with them"))

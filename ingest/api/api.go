@@ -74,7 +74,7 @@ type Config struct {
 	EventKeys      [][]byte      // seal event tokens: the first one seals, all open; none: no event tokens
 	IdleMax        time.Duration // without a byte of a request or space for an answer; 15 s
 	Drain          time.Duration // of requests under way at a stop; 20 s
-	TLS            TLSFiles
+	TLS            service.TLSFiles
 }
 
 func (c Config) withDefaults() Config {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/api"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
@@ -143,7 +144,7 @@ func claimed(t *testing.T, exec *executor.Executor) payment.Claim {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	files := api.TLSFiles{Certificate: filepath.Join(dir, "api.pem"), Key: filepath.Join(dir, "api.key")}
+	files := service.TLSFiles{Certificate: filepath.Join(dir, "api.pem"), Key: filepath.Join(dir, "api.key")}
 	first := writeCertificate(t, files, 1)
 	d := newDoor(t, api.Config{TLS: files})
 	addr, _ := served(t, d)
@@ -188,7 +189,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-func writeCertificate(t *testing.T, files api.TLSFiles, serial int64) *x509.Certificate {
+func writeCertificate(t *testing.T, files service.TLSFiles, serial int64) *x509.Certificate {
 	t.Helper()
 	der, key := newCertificate(t, serial)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
