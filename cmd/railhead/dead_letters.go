@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
@@ -99,7 +100,7 @@ func writeLetterGroups(cmd *cobra.Command, groups []reader.LetterGroup, cutShort
 
 func groupCells(g reader.LetterGroup) []cell {
 	return []cell{
-		{text: string(g.Reason), tone: toneOfReason(g.Reason)}, {text: orDash(oneLine(g.ErrorCode))}, {text: g.RailType},
+		{text: string(g.Reason), tone: toneIn(explain.ToneOfReason(g.Reason))}, {text: orDash(oneLine(g.ErrorCode))}, {text: g.RailType},
 		{text: strconv.FormatInt(g.Letters, 10)}, {text: span(millis(g.OldestMS))}, {text: orDash(g.Amount)},
 		{text: orDash(oneLine(g.Currency))},
 	}
@@ -107,7 +108,7 @@ func groupCells(g reader.LetterGroup) []cell {
 
 func letterCells(l reader.Letter) []cell {
 	return []cell{
-		{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)},
+		{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneIn(explain.ToneOfReason(l.Reason))},
 		{text: orDash(oneLine(l.ErrorCode))},
 		{text: l.Status}, {text: l.RailType}, {text: l.InstructionID}, {text: span(millis(l.AgeMS))},
 		{text: orDash(strings.TrimSpace(l.Amount + " " + oneLine(l.Currency)))},
@@ -133,15 +134,6 @@ func writeLetters(o output, letters []reader.Letter, limit int) error {
 		return o.text("%d are shown; there may be more: --limit\n", limit)
 	}
 	return nil
-}
-
-func toneOfReason(reason payment.DeadReason) tone {
-	switch reason {
-	case payment.DeadFailed, payment.DeadExpired:
-		return warn
-	default:
-		return alarm
-	}
 }
 
 // shownLetter is the JSON of dead-letter show: a timeline, and what ends its dead letter.
@@ -175,12 +167,12 @@ func letterShowCommand() *cobra.Command {
 				}
 				o := outputOf(cmd)
 				if o.json {
-					return o.document(shownLetter{shownOf(line, false), remedy(line)})
+					return o.document(shownLetter{shownOf(line, false), explain.Remedy(line)})
 				}
 				if err := writeTimeline(o, line, false); err != nil {
 					return err
 				}
-				return o.text("\n%s\n", remedy(line))
+				return o.text("\n%s\n", explain.Remedy(line))
 			})
 		},
 	}

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -105,6 +105,11 @@ const (
 	alarm  tone = "31"
 	strong tone = "1"
 )
+
+// toneIn is the code of a tone.
+func toneIn(t explain.Tone) tone {
+	return map[explain.Tone]tone{explain.Good: good, explain.Warn: warn, explain.Alarm: alarm}[t]
+}
 
 func plainCells(texts ...string) []cell {
 	cells := make([]cell, len(texts))
@@ -240,60 +245,18 @@ func (o output) paint(text string, t tone) string {
 	return "\x1b[" + string(t) + "m" + text + "\x1b[0m"
 }
 
-// printable replaces control characters in text from outside: a rail's message
-// must not move a terminal's cursor. Line ends stay.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
-}
+// The texts of package explain, which the commands and the console have in common.
 
-// oneLine is printable without line ends.
-func oneLine(text string) string { return strings.ReplaceAll(printable(text), "\n", " ") }
+func printable(text string) string { return explain.Printable(text) }
 
-// clock formats a moment in UTC to the millisecond.
-func clock(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
-}
+func oneLine(text string) string { return explain.OneLine(text) }
 
-// span formats a time span with its two largest units.
-func span(d time.Duration) string {
-	d = d.Abs()
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-	}
-}
+func clock(t time.Time) string { return explain.Clock(t) }
 
-func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+func span(d time.Duration) string { return explain.Span(d) }
 
-// orDash returns a dash for an empty text.
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func millis(ms int64) time.Duration { return explain.Millis(ms) }
 
-// bounded cuts a text from outside to a length.
-func bounded(text string, limit int) string {
-	runes := []rune(printable(text))
-	if len(runes) <= limit {
-		return string(runes)
-	}
-	return string(runes[:limit]) + "..."
-}
+func orDash(text string) string { return explain.OrDash(text) }
+
+func bounded(text string, limit int) string { return explain.Bounded(text, limit) }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -138,7 +139,7 @@ func TestNextStep(t *testing.T) {
 		"nothing: it has ended":         {Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
 		"nothing: only its key is left": {},
 	} {
-		if got := nextStep(line); got != want {
+		if got := explain.NextStep(line); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -1,107 +1,11 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
-	"github.com/railhead-pay/railhead/payment"
 )
-
-// event is one line of the history of an instruction: a row of the archive, its
-// enqueue, or an operator's act.
-type event struct {
-	At        time.Time `json:"at"`
-	AttemptNo int       `json:"attempt_no,omitempty"` // 0: no row of the archive
-	What      string    `json:"what"`
-	By        string    `json:"by,omitempty"`
-	row       *reader.AttemptRow
-	note      string
-}
-
-// eventsOf returns the events of an instruction in order.
-func eventsOf(line reader.Timeline) []event {
-	var all []event
-	if !line.Earlier && !line.NeverEnqueued {
-		all = append(all, event{At: line.EnqueuedAt, What: "enqueued", By: line.EnqueuedBy})
-	}
-	claims := make(map[int]payment.State)
-	for n := range line.Attempts {
-		row := &line.Attempts[n]
-		if row.State.IsClaim() {
-			claims[row.AttemptNo] = row.State
-		}
-		// The answer itself is in the row before: this row is its consequence.
-		if n > 0 && row.AnswersAttemptNo > 0 && row.AnswersAttemptNo == line.Attempts[n-1].AnswersAttemptNo &&
-			row.State.HasEnded() {
-			delete(claims, row.AnswersAttemptNo)
-		}
-		all = append(all, event{
-			At: row.CreatedAt, AttemptNo: row.AttemptNo, What: whatOf(row, claims[row.AnswersAttemptNo]),
-			By: cmp.Or(row.WorkerID, row.Actor), row: row, note: row.ErrorMessage,
-		})
-	}
-	for _, act := range line.Acts {
-		all = append(all, event{At: act.At, What: "operator: " + strings.ToLower(strings.ReplaceAll(act.Act, "_", " ")),
-			By: act.Actor, note: act.Reason})
-	}
-	// Rows keep the order of their numbers, which is the order of the facts.
-	slices.SortStableFunc(all, func(a, b event) int {
-		if a.AttemptNo > 0 && b.AttemptNo > 0 {
-			return cmp.Compare(a.AttemptNo, b.AttemptNo)
-		}
-		return a.At.Compare(b.At)
-	})
-	return all
-}
-
-// whatOf describes a row.
-func whatOf(row *reader.AttemptRow, answered payment.State) string {
-	switch {
-	case row.State == payment.Dispatching:
-		return "claimed to be sent"
-	case row.State == payment.Inquiring:
-		return "claimed to be asked about"
-	case isReport(row) && (row.State == payment.LateOutcome || row.AnswersAttemptNo > 0):
-		return "callback of the rail"
-	case row.State == payment.LateOutcome:
-		return "a late outcome"
-	case row.ErrorCode == payment.CodeAsked && row.State == payment.Unknown && row.AnswersAttemptNo == 0:
-		return "an operator requested an inquiry"
-	case row.ErrorCode == payment.CodeResolved:
-		return "an operator resolved it"
-	case row.State == payment.ZombieRequeue:
-		return fmt.Sprintf("the reaper repaired row %d", row.AnswersAttemptNo)
-	case row.ErrorCode == "NOT_SENT":
-		return "nothing was sent"
-	case answered == payment.Dispatching:
-		return "the send's outcome"
-	case answered == payment.Inquiring:
-		return "the inquiry's outcome"
-	case row.State == payment.Failed && row.ErrorCode == string(payment.DeadExpired):
-		return "it expired"
-	case row.State == payment.Parked:
-		return "parked for an operator"
-	case row.State == payment.Replayed:
-		return "an operator replayed it"
-	case row.State == payment.Cancelled:
-		return "an operator cancelled it"
-	default:
-		return "it ended"
-	}
-}
-
-// isReport distinguishes reports of the rail from answers to claims and from operators'
-// acts, which have the version of their profile, or no result of the rail.
-func isReport(row *reader.AttemptRow) bool {
-	result := payment.Result(row.Result)
-	return row.ProfileVersion == 0 && (result == payment.ResultExecuted || result == payment.ResultRefused ||
-		result == payment.ResultAccepted)
-}
 
 func writeEvents(o output, line reader.Timeline) error {
 	if line.Earlier {
@@ -109,10 +13,10 @@ func writeEvents(o output, line reader.Timeline) error {
 			return err
 		}
 	}
-	all := eventsOf(line)
+	all := explain.EventsOf(line)
 	rows := make([][]cell, 0, len(all))
 	for _, e := range all {
-		rows = append(rows, e.cells())
+		rows = append(rows, eventCells(e))
 	}
 	if err := o.text("\n"); err != nil {
 		return err
@@ -121,13 +25,14 @@ func writeEvents(o output, line reader.Timeline) error {
 		rows)
 }
 
-// cells returns the fields of an event in the table.
-func (e event) cells() []cell {
+// eventCells returns the fields of an event in the table.
+func eventCells(e explain.Event) []cell {
 	cells := []cell{{text: clock(e.At)}, {text: "-"}, {text: e.What}, {text: "-"}, {text: "-"}, {text: "-"}, {text: "-"},
-		{text: orDash(oneLine(e.By))}, {text: "-"}, {text: orDash(bounded(oneLine(e.note), 100))}}
-	if a := e.row; a != nil {
-		cells[1], cells[3] = cell{text: strconv.Itoa(a.AttemptNo)}, cell{string(a.State), toneOfState(string(a.State))}
-		cells[4].text, cells[5].text = orDash(a.Result), orDash(oneLine(saidCodes(a.ErrorCode, a.RailCode)))
+		{text: orDash(oneLine(e.By))}, {text: "-"}, {text: orDash(bounded(oneLine(e.Note), 100))}}
+	if a := e.Row; a != nil {
+		cells[1].text = strconv.Itoa(a.AttemptNo)
+		cells[3] = cell{string(a.State), toneIn(explain.ToneOfState(string(a.State)))}
+		cells[4].text, cells[5].text = orDash(a.Result), orDash(oneLine(explain.SaidCodes(a.ErrorCode, a.RailCode)))
 		if a.LatencyMS != nil {
 			cells[6].text = strconv.Itoa(int(*a.LatencyMS)) + "ms"
 		}

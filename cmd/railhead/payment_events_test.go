@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -33,7 +34,7 @@ func TestWhoAnswered(t *testing.T) {
 		"answered": {[]reader.AttemptRow{sent, row(2, payment.Dispatched, 1, payment.ResultAccepted, 1, "")},
 			[]string{"claimed to be sent", "the send's outcome"}},
 	} {
-		events := eventsOf(reader.Timeline{Attempts: test.rows, NeverEnqueued: true})
+		events := explain.EventsOf(reader.Timeline{Attempts: test.rows, NeverEnqueued: true})
 		for n, want := range test.want {
 			if events[n].What != want {
 				t.Errorf("%s: row %d is said to be %q, want %q", name, n+1, events[n].What, want)

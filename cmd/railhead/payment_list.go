@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -115,9 +116,9 @@ func writeList(o output, list reader.List) error {
 				last += ", outcome unknown"
 			}
 			rows = append(rows, []cell{
-				{text: l.OutboxID.String()}, {text: span(millis(l.AgeMS))}, {orDash(l.State), toneOfState(l.State)},
+				{text: l.OutboxID.String()}, {text: span(millis(l.AgeMS))}, {orDash(l.State), toneIn(explain.ToneOfState(l.State))},
 				{text: orDash(last)},
-				{text: orDash(oneLine(saidCodes(l.ErrorCode, l.RailCode)))}, {text: orDash(l.RailType)},
+				{text: orDash(oneLine(explain.SaidCodes(l.ErrorCode, l.RailCode)))}, {text: orDash(l.RailType)},
 				{text: oneLine(l.InstructionID)}, {text: orDash(strings.TrimSpace(l.Amount + " " + l.Currency))},
 			})
 		}
@@ -137,15 +138,4 @@ func writeList(o output, list reader.List) error {
 		return nil
 	}
 	return o.text("there may be more: --before %s\n", list.Next)
-}
-
-// saidCodes joins our code and the rail's: NOT_SENT, AC04, RETRIES_EXHAUSTED/AM04.
-func saidCodes(own, rail string) string {
-	if own != "" && rail != "" && own != rail {
-		return own + "/" + rail
-	}
-	if own != "" {
-		return own
-	}
-	return rail
 }

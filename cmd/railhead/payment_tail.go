@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
@@ -119,12 +120,12 @@ func writeHappened(o output, row reader.AttemptEvent) error {
 	if o.json {
 		return o.line(row)
 	}
-	what := o.paint(string(row.State), toneOfState(string(row.State)))
+	what := o.paint(string(row.State), toneIn(explain.ToneOfState(string(row.State))))
 	fields := []string{clock(row.CreatedAt), row.OutboxID.String(), fmt.Sprintf("row %d", row.AttemptNo), what}
 	if row.Result != "" && row.Result != string(row.State) {
 		fields = append(fields, row.Result)
 	}
-	if said := saidCodes(row.ErrorCode, row.RailCode); said != "" {
+	if said := explain.SaidCodes(row.ErrorCode, row.RailCode); said != "" {
 		fields = append(fields, oneLine(said))
 	}
 	if row.LatencyMS != nil {

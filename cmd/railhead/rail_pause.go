@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -163,7 +164,7 @@ func resumed(what string, changed bool, everything *reader.Pause) string {
 		said = what + " resumed"
 	}
 	if everything != nil {
-		said += "; " + sayPause(*everything)
+		said += "; " + explain.SayPause(*everything)
 	}
 	return said
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -120,7 +121,7 @@ func (w *teller) overtake() {
 // and rolls it back: none is refused. A replay that the remedy excludes is refused.
 func (w *teller) obey(line reader.Timeline) {
 	w.Helper()
-	said := remedy(line)
+	said := explain.Remedy(line)
 	id := [16]byte(w.id)
 	var first []string
 	if strings.Contains(said, "railhead timeline accept") {

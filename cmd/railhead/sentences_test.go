@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/callbacks"
@@ -328,18 +329,18 @@ func (w *teller) look(step string) {
 	}
 	word, why := line.Certainty()
 	w.hold("state", line.State)
-	w.hold("money", moneyWords(word)+": "+oneLine(why))
+	w.hold("money", explain.MoneyWords(word)+": "+oneLine(why))
 	// Why it is not claimed stands at the end, and in status too.
-	w.hold("next", strings.TrimSuffix(nextStep(line), "; "+strings.Join(line.NotClaimed, "; ")))
+	w.hold("next", strings.TrimSuffix(explain.NextStep(line), "; "+strings.Join(line.NotClaimed, "; ")))
 	for _, why := range line.NotClaimed {
 		w.hold("status", oneLine(why))
 	}
 	w.lookAtStory(line)
 	if line.DeadLetter != nil {
-		w.hold("opened", openingLine(line.DeadLetter))
+		w.hold("opened", explain.OpeningLine(line.DeadLetter))
 	}
 	if line.DeadLetter.Open() {
-		w.hold("remedy", remedy(line))
+		w.hold("remedy", explain.Remedy(line))
 		w.check()
 		w.obey(line)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -30,8 +31,8 @@ func (w *teller) lookAtStory(line reader.Timeline) {
 			w.hold("head", name+": "+value)
 		}
 	}
-	for _, e := range eventsOf(line) {
-		w.holdOnce("story", said(e.cells()))
+	for _, e := range explain.EventsOf(line) {
+		w.holdOnce("story", said(eventCells(e)))
 	}
 }
 

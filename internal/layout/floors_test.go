@@ -29,7 +29,7 @@ var floors = [][]string{
 	},
 	// the roles of the store, and those that rest on them
 	{"ledger/internal/await", "ledger/internal/enqueue", "ledger/executor", "ledger/events", "ledger/reader"},
-	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator"},
+	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator", "internal/explain"},
 	{ // the services, the adapters, and the package for callers
 		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop",
 		"rails/railtest",

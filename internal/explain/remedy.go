@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// remedy describes the acts that end a dead letter, as commands, and what has to come
+// Remedy describes the acts that end a dead letter, as commands, and what has to come
 // before they are accepted.
-func remedy(line reader.Timeline) string {
+func Remedy(line reader.Timeline) string {
 	if !line.DeadLetter.Open() {
 		return "it is closed: nothing is left to do"
 	}
@@ -26,10 +26,10 @@ func remedy(line reader.Timeline) string {
 			return unconfirmed + said
 		}
 		if !line.SuspendedAt.IsZero() {
-			return "lanes are suspended since " + clock(line.SuspendedAt) +
+			return "lanes are suspended since " + Clock(line.SuspendedAt) +
 				", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
 				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --since " +
-				clock(line.SuspendedAt) + " --reason WHY\n" + said
+				Clock(line.SuspendedAt) + " --reason WHY\n" + said
 		}
 	}
 	return said
@@ -51,7 +51,7 @@ func remedyOnceSettled(line reader.Timeline) string {
 		return unpaid(line) + ". " + again(line) + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
 	case payment.DeadOutcomeUnknown:
 		if word, why := line.Certainty(); word == reader.NotSent || word == reader.RailRefused {
-			return "it is parked, and by its rows it was not paid: " + oneLine(why) + ".\nLook for " + line.RailKey +
+			return "it is parked, and by its rows it was not paid: " + OneLine(why) + ".\nLook for " + line.RailKey +
 				" on the rail's statement, then: " + resolve(line)
 		}
 		return "it may have been paid. " + mayBePaid(line)
@@ -125,10 +125,10 @@ func neverEnqueued(line reader.Timeline) string {
 // unpaid describes by which evidence a FAILED or EXPIRED payment was not made.
 func unpaid(line reader.Timeline) string {
 	if by := line.Testimony(); by != nil {
-		return "it was not paid, " + oneLine(by.String())
+		return "it was not paid, " + OneLine(by.String())
 	}
 	if word, why := line.Certainty(); word == reader.OutcomeUnknown {
-		return "it was not paid as far as the rows show, but " + oneLine(why)
+		return "it was not paid as far as the rows show, but " + OneLine(why)
 	}
 	return "it was provably not paid"
 }
@@ -146,7 +146,7 @@ func again(line reader.Timeline) string {
 	case line.OtherPayload:
 		because = "its payload is not the one that was enqueued (railhead prove)"
 	case line.NewID && line.MayHaveReachedRail():
-		because = "rail " + orDash(line.RailType) + " requires a new id for another try"
+		because = "rail " + OrDash(line.RailType) + " requires a new id for another try"
 	default:
 		return "To try again: railhead dead-letter replay " + line.OutboxID.String() + " --reason WHY"
 	}
@@ -167,7 +167,7 @@ func mayBePaid(line reader.Timeline) string {
 			"or until a reaper\n"+
 			"ends it, then check again: railhead payment show %s", last.AttemptNo, line.OutboxID)
 	case out && line.Pause != nil:
-		return "Its inquiry is not made while " + oneLine(line.Pause.What) +
+		return "Its inquiry is not made while " + OneLine(line.Pause.What) +
 			" is paused: resume that, and wait for the rail's answer.\n" +
 			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
 	case out:
@@ -179,7 +179,7 @@ func mayBePaid(line reader.Timeline) string {
 	case last.State != payment.Parked || line.Pending != nil || !line.RailAsks || line.NoPayload:
 		return "Ask the rail for " + line.RailKey + ", then: " + resolve(line)
 	case line.Pause != nil:
-		return "The rail is not asked while " + oneLine(line.Pause.What) + " is paused: resume that, then have it asked:\n" +
+		return "The rail is not asked while " + OneLine(line.Pause.What) + " is paused: resume that, then have it asked:\n" +
 			"railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
 			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
 	default:
@@ -214,7 +214,7 @@ func unclaimable(line reader.Timeline) string {
 			"run nothing-lost),\n" +
 			"and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
 	}
-	mend := "it is in pending and could not be claimed. Correct what " + orDash(line.DeadLetter.ErrorCode) +
+	mend := "it is in pending and could not be claimed. Correct what " + OrDash(line.DeadLetter.ErrorCode) +
 		" names, then: railhead dead-letter replay " + id + " --reason WHY\n"
 	if line.Pending.OutcomeUnknown {
 		return mend + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line)
