@@ -99,7 +99,7 @@ var sqlInGo = regexp.MustCompile(`^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WIT
 
 // noSQL are the folders of the product: its SQL is in .sql files.
 var noSQL = []string{
-	"", "acl", "cmd/railhead", "ingest", "internal/clock", "internal/explain", "internal/httpclient",
+	"", "acl", "cmd/railhead", "console", "ingest", "internal/clock", "internal/explain", "internal/httpclient",
 	"internal/lineage", "internal/linger",
 	"internal/metrics",
 	"internal/tracing", "ledger", "migrations", "payment", "rails", "reaper", "relayer",

@@ -1,0 +1,109 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// actOf is an act on one payment: what it is called when it was done, and how it is done. The reason
+// has the person in it.
+type actOf struct {
+	done string
+	do   func(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) error
+}
+
+// acts are the acts of the console, by the names of explain.Acts.
+var acts = map[string]actOf{
+	"acknowledge": {"Acknowledged.", triage(operator.Acknowledge)},
+	"escalate":    {"Escalated.", triage(operator.Escalate)},
+	"close":       {"Closed.", triage(operator.Close)},
+	"replay": {"Replayed: it is in pending again.",
+		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
+			_, err := op.ReplayPayment(ctx, id, time.Time{}, reason)
+			return err
+		}},
+	"resolve": {"Resolved, by your evidence.", resolve},
+	"inquire": {"The rail will be asked.",
+		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
+			_, err := op.InquirePayment(ctx, id, reason)
+			return err
+		}},
+	"cancel": {"Cancelled.",
+		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
+			_, err := op.CancelPayment(ctx, id, reason)
+			return err
+		}},
+	"send-now": {"It is due now.",
+		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
+			_, err := op.ReschedulePayment(ctx, id, time.Time{}, reason)
+			return err
+		}},
+}
+
+func triage(to operator.Triage) func(context.Context, Operator, payment.ID, url.Values, string) error {
+	return func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
+		_, err := op.TriageDeadLetter(ctx, id, to, reason)
+		return err
+	}
+}
+
+func resolve(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) error {
+	date, err := time.Parse(time.DateOnly, form.Get("date"))
+	if err != nil {
+		return errIncomplete("the day of the evidence, such as 2026-11-27")
+	}
+	found := form.Get("found")
+	if found != "executed" && found != "not_executed" {
+		return errIncomplete("what the evidence says: executed, or not executed")
+	}
+	_, err = op.ResolvePayment(ctx, id, operator.Evidence{
+		Executed: found == "executed", RailReference: strings.TrimSpace(form.Get("reference")), Date: date,
+		Document: strings.TrimSpace(form.Get("document")), Reason: reason, RailSilent: form.Get("silent") == "yes",
+	})
+	return err
+}
+
+// errIncomplete is a form without one of its fields; it names it.
+type errIncomplete string
+
+func (e errIncomplete) Error() string { return "the form lacks " + string(e) }
+
+// act does one act for a person with the role operate. The operator log has the login of the console
+// and, in the reason, the person.
+func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
+	id, err := payment.ParseID(r.PathValue("id"))
+	one, known := acts[r.PathValue("act")]
+	if err != nil || !known {
+		c.fail(w, r, problem{http.StatusNotFound, "There is no such act", "Nothing was done. Begin at the payment's page."})
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		c.fail(w, r, problem{http.StatusBadRequest, "The form can't be read", "Nothing was done. Send it again, shorter."})
+		return
+	}
+	reason := strings.TrimSpace(r.PostForm.Get("reason"))
+	if reason == "" {
+		c.fail(w, r, problem{http.StatusBadRequest, "An act needs a reason", "Nothing was done. Say why: the operator log " +
+			"keeps it."})
+		return
+	}
+	err = one.do(r.Context(), c.operator, id, r.PostForm, reason+" (by "+person.Name+" with the console)")
+	if incomplete, ok := err.(errIncomplete); ok {
+		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
+			"Nothing was done. " + incomplete.Error() + "."})
+		return
+	}
+	c.log.InfoContext(r.Context(), "act", "act", r.PathValue("act"), "outbox_id", id.String(), "person", person.Name,
+		"done", err == nil)
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	http.Redirect(w, r, "/payments/"+id.String()+"?did="+r.PathValue("act"), http.StatusSeeOther)
+}

@@ -1,0 +1,127 @@
+package console_test
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/console"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// everyAct is every act of the console.
+var everyAct = []string{"acknowledge", "escalate", "close", "replay", "resolve", "inquire", "cancel", "send-now"}
+
+// enqueue enqueues one instruction that is due in an hour, with this content in each field that a caller
+// chooses.
+func enqueue(t *testing.T, cell *celltest.Cell, content string) payment.ID {
+	t.Helper()
+	store, err := ingest.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema,
+		Name: "ingest of a test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	receipt, err := store.Enqueue(t.Context(), payment.Instruction{
+		InstructionID: "i" + content, ParticipantID: "p" + content, IdempotencyKey: "k" + content,
+		RailType: celltest.Bank, NotBefore: time.Now().Add(time.Hour),
+		Payload: []byte(`{"amount": "10.50", "currency": "EUR", "payee": "DE02-SECRET"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receipt.OutboxID
+}
+
+// TestReaderMayNotAct: each act by a person with the role read is 403, and so is each act of a console
+// that is read-only, whatever the person may; nothing is in the operator log.
+func TestReaderMayNotAct(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		role console.Role
+		acts bool
+		says string
+	}{"a reader": {console.Read, true, "Your role"}, "a read-only console": {console.Operate, false, "read-only"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cell := celltest.New(t)
+			s := serve(t, cell, test.role, test.acts)
+			id := enqueue(t, cell, "1")
+			client := s.login()
+			page := s.want(s.do(client, "GET", "/payments/"+id.String(), nil), 200, "your role here may not act")
+			if strings.Contains(page.text, `<form action="/payments/`) {
+				t.Error("the page offers an act")
+			}
+			for _, act := range everyAct {
+				s.want(s.do(client, "POST", "/payments/"+id.String()+"/"+act, url.Values{"reason": {"x"}}), 403, test.says)
+			}
+			if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL"); n != 0 {
+				t.Errorf("the operator log has %d acts", n)
+			}
+		})
+	}
+}
+
+// TestPayment: the page has the certainty first, what comes next, and the payload without its values; an
+// operator's act is done, and the operator log has the login and the person.
+func TestPayment(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serve(t, cell, console.Operate, true)
+	id := enqueue(t, cell, "1")
+	client := s.login()
+	path := "/payments/" + id.String()
+	got := s.want(s.do(client, "GET", "/search?id=i1", nil), 303)
+	if got.header.Get("Location") != path {
+		t.Errorf("the search leads to %q", got.header.Get("Location"))
+	}
+	page := s.want(s.do(client, "GET", path, nil), 200, "not sent", "SEND in ", "data-due=", "payee: text",
+		"railhead payment show "+id.String(), "<summary>cancel</summary>", "<b>replay</b>: not now")
+	if strings.Contains(page.text, "DE02-SECRET") {
+		t.Error("the page shows a value of the payload")
+	}
+	s.want(s.do(client, "GET", "/payments?participant=p1&currency=EUR&from=10&to=11&newer=1h", nil), 200, id.String(),
+		"1 shown")
+	s.want(s.do(client, "GET", "/payments?state=NONE&newer=x&from=1", nil), 400, "no such state", "newer than",
+		"currency")
+	s.want(s.do(client, "POST", path+"/cancel", nil), 400, "needs a reason")
+	s.want(s.do(client, "POST", path+"/resolve", url.Values{"reason": {"x"}}), 400, "the day of the evidence")
+	s.want(s.do(client, "POST", path+"/replay", url.Values{"reason": {"x"}}), 409, "Nothing was done")
+	s.want(s.do(client, "POST", path+"/steal", url.Values{"reason": {"x"}}), 404, "no such act")
+	got = s.want(s.do(client, "POST", path+"/cancel", url.Values{"reason": {"as ordered"}}), 303)
+	s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "Cancelled.", "operator: cancel", "as ordered")
+	var actor, reason string
+	cell.QueryRow("SELECT actor, reason FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL", nil,
+		&actor, &reason)
+	if actor != celltest.Operator || reason != "as ordered (by one-time link with the console)" {
+		t.Errorf("the operator log has %q, %q", actor, reason)
+	}
+}
+
+// runbooks are the links to runbooks.
+var runbooks = regexp.MustCompile(`href="(/runbooks/\w+)"`)
+
+// TestOverview: the first page has the numbers, each with its metric and a runbook that is there.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	s := serve(t, celltest.New(t), console.Read, false)
+	client := s.login()
+	page := s.want(s.do(client, "GET", "/", nil), 200, "State as of", "outbox_pending_depth", "dlq_depth", "bank",
+		"no running relayer serves rail bank", "No dead letter is open")
+	links := runbooks.FindAllStringSubmatch(page.text, -1)
+	if len(links) < 8 {
+		t.Errorf("%d tiles have a runbook", len(links))
+	}
+	for _, link := range links {
+		s.want(s.do(client, "GET", link[1], nil), 200, "## Meaning")
+	}
+	s.want(s.do(client, "GET", "/runbooks/RailheadNone", nil), 404)
+	s.want(s.do(client, "GET", "/live.json", nil), 200, "[[")
+	s.want(s.do(client, "GET", "/payments/01900000-0000-7000-8000-000000000000", nil), 404, "no such payment")
+	s.want(s.do(client, "GET", "/search?id=nothing", nil), 404, "no such payment")
+}

@@ -1,0 +1,213 @@
+// Package console is the web console: it shows the state of a cell and of its payments, and has the
+// acts of operators, each under the person who logged in. It reads as a member of
+// railhead_readonly and acts as one of railhead_operator, so that the database refuses what a page
+// should not have offered.
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Reader is what the console reads; reader.Reader of the ledger implements it. Each call is bounded
+// in time and rows.
+type Reader interface {
+	Status(ctx context.Context) (reader.Status, error)
+	LettersByCode(ctx context.Context, filter reader.LetterFilter) ([]reader.LetterGroup, bool, error)
+	Find(ctx context.Context, reference string) ([]reader.Found, error)
+	Timeline(ctx context.Context, outboxID payment.ID) (reader.Timeline, error)
+	List(ctx context.Context, filter reader.ListFilter) (reader.List, error)
+}
+
+// Operator has the acts of the console; operator.Operator of the ledger implements it.
+type Operator interface {
+	TriageDeadLetter(ctx context.Context, id payment.ID, to operator.Triage, reason string) (before string, err error)
+	ReplayPayment(ctx context.Context, id payment.ID, expiresAt time.Time, reason string) (attemptNo int, err error)
+	ResolvePayment(ctx context.Context, id payment.ID, evidence operator.Evidence) (payment.State, error)
+	InquirePayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
+	CancelPayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
+	ReschedulePayment(ctx context.Context, id payment.ID, dueAt time.Time, reason string) (operator.DueChange, error)
+}
+
+// Config configures the console. The zero value of every field means its default.
+type Config struct {
+	Cell    string // shown on each page
+	Version string // of the binary
+	// PublicURL is the address that browsers use, such as https://railhead.example. Requests with
+	// another host are refused. Empty: the address that the console listens on, which must be a
+	// loopback address then, or have TLS.
+	PublicURL string
+	// TLS are the files of the certificate. Without them a proxy has to provide TLS, unless the
+	// console listens on a loopback address.
+	TLS service.TLSFiles
+	// ConnectionsMax is the maximum of open connections; default 200.
+	ConnectionsMax int
+	// RequestTimeout bounds the work for one page or act; default 15 s.
+	RequestTimeout time.Duration
+	// RefreshEvery is the time between readings of the state of the cell; default 5 s.
+	RefreshEvery time.Duration
+	// Drain is how long requests under way may take at the end; default 5 s.
+	Drain time.Duration
+	// SessionIdle ends a session that is not used, and SessionMax every session; defaults 30 min
+	// and 12 h. SessionsMax is the maximum of sessions; default 1000: one more ends the one that was
+	// not used for the longest time.
+	SessionIdle, SessionMax time.Duration
+	SessionsMax             int
+}
+
+func (c Config) withDefaults() Config {
+	service.Fill(&c.ConnectionsMax, 200)
+	service.Fill(&c.RequestTimeout, 15*time.Second)
+	service.Fill(&c.RefreshEvery, 5*time.Second)
+	service.Fill(&c.Drain, 5*time.Second)
+	service.Fill(&c.SessionIdle, 30*time.Minute)
+	service.Fill(&c.SessionMax, 12*time.Hour)
+	service.Fill(&c.SessionsMax, 1000)
+	return c
+}
+
+func (c Config) validate(logins []Login) error {
+	var b service.Bounds
+	if c.PublicURL != "" {
+		at, err := url.Parse(c.PublicURL)
+		if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
+			b.Refuse("the public URL must be such as https://railhead.example, without a path")
+		}
+	}
+	if len(logins) == 0 {
+		b.Refuse("there is no way to log in: configure OIDC, client certificates or the one-time link")
+	}
+	service.Within(&b, "connections", c.ConnectionsMax, 1, 100_000)
+	service.Within(&b, "request timeout", c.RequestTimeout, 100*time.Millisecond, time.Minute)
+	service.Within(&b, "refresh every", c.RefreshEvery, 100*time.Millisecond, time.Minute)
+	service.Within(&b, "drain", c.Drain, 0, time.Minute)
+	service.Within(&b, "session idle", c.SessionIdle, time.Minute, 24*time.Hour)
+	service.Within(&b, "session max", c.SessionMax, time.Minute, 7*24*time.Hour)
+	service.Within(&b, "sessions", c.SessionsMax, 1, 100_000)
+	return b.Err()
+}
+
+// Console serves the pages. Make one with New, then call Run once. Any number may run: a person logs
+// in to each of them.
+type Console struct {
+	config   Config
+	reader   Reader
+	operator Operator // nil: the console is read-only
+	logins   []Login
+	listen   func() (net.Listener, error)
+	log      *slog.Logger
+	sessions *sessions
+	pages    pages
+	state    state
+	handler  http.Handler
+	loopback bool // it listens on a loopback address
+	once     service.Once
+}
+
+// New returns a Console, or all faults of its configuration in one error. Run calls listen. With a
+// nil Operator the console is read-only.
+func New(
+	config Config, logins []Login, reader Reader, operator Operator, listen func() (net.Listener, error),
+	log *slog.Logger,
+) (*Console, error) {
+	config = config.withDefaults()
+	if err := config.validate(logins); err != nil {
+		return nil, err
+	}
+	c := &Console{
+		config: config, reader: reader, operator: operator, logins: logins, listen: listen, log: log,
+		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax), pages: parsePages(),
+	}
+	c.handler = c.secure(c.routes())
+	return c, nil
+}
+
+// Run serves until the context ends, then lets requests finish within the drain time. It returns an
+// error if the login is that of another role, if another build has migrated the cell, or if
+// passwords and sessions would go over the wire in the clear.
+func (c *Console) Run(ctx context.Context) error {
+	if err := c.once.Begin(); err != nil {
+		return err
+	}
+	listener, err := c.listen()
+	if err != nil {
+		return err
+	}
+	if err := c.checkAddress(listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	c.loopback = isLoopback(listener.Addr().String())
+	c.log.InfoContext(ctx, "the console listens", "addr", listener.Addr().String(), "read_only", c.operator == nil)
+	listener, err = c.config.TLS.Listen(service.AtMost(listener, c.config.ConnectionsMax))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	endpoint := service.Endpoint{
+		Name: "the console", Server: c.server(), Drain: func() time.Duration { return c.config.Drain },
+	}
+	if err := c.refresh(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return service.Together(ctx,
+		func(ctx context.Context) error { return endpoint.Serve(ctx, listener) },
+		func(ctx context.Context) error {
+			return service.Repeat(ctx, func() time.Duration { return c.config.RefreshEvery }, c.refresh)
+		})
+}
+
+// server has the timeouts and limits of the API.
+func (c *Console) server() *http.Server {
+	return &http.Server{
+		Handler: c.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: c.config.RequestTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // it would print what clients sent
+	}
+}
+
+// checkAddress refuses to listen where sessions would go over a network in the clear, and a one-time
+// link where other machines can reach it.
+func (c *Console) checkAddress(addr net.Addr) error {
+	if isLoopback(addr.String()) {
+		return nil
+	}
+	for _, login := range c.logins {
+		if login.LoopbackOnly() {
+			return errors.New("the one-time link is for a loopback address alone: listen on 127.0.0.1, or use OIDC or " +
+				"client certificates")
+		}
+	}
+	if c.config.TLS == (service.TLSFiles{}) && !c.secureCookies() {
+		return errors.New("sessions would go over the wire in the clear: set a certificate, or the public URL of the " +
+			"proxy with TLS in front of it, which begins with https")
+	}
+	return nil
+}
+
+// Ready returns nil if the state of the cell was read lately, and otherwise why not.
+func (c *Console) Ready() error {
+	if c.state.last.Age() > max(3*c.config.RefreshEvery, 15*time.Second) {
+		return errors.New("the state of the cell was not read")
+	}
+	return nil
+}
+
+// isLoopback reports whether an address with a port is of this machine alone.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

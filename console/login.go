@@ -1,0 +1,144 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Role is what a person may do.
+type Role string
+
+// The roles. Read has the rights of railhead_readonly, Operate those of railhead_operator too.
+const (
+	Read    Role = "read"
+	Operate Role = "operate"
+)
+
+// Person is who has logged in.
+type Person struct {
+	Name string // as the login knows it, up to nameMax characters
+	Role Role
+	By   string // the login
+
+	certificate string // the digest of the client certificate that the session is bound to
+}
+
+// May reports whether the person may change anything.
+func (p Person) May() bool { return p.Role == Operate }
+
+// nameMax bounds the name of a person, which goes to the operator log with each act.
+const nameMax = 128
+
+// Roles names the groups, or the persons, of each role.
+type Roles struct{ Read, Operate []string }
+
+// of returns the highest role that one of the names has.
+func (r Roles) of(names []string) (Role, bool) {
+	has := func(list []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(list, name) })
+	}
+	switch {
+	case has(r.Operate):
+		return Operate, true
+	case has(r.Read):
+		return Read, true
+	}
+	return "", false
+}
+
+// Login is a way to log in: NewLink, NewOIDC and NewCertificates make one.
+type Login interface {
+	// Offer is the text of the login page, and the address to which it leads; empty: none.
+	Offer() (text, address string)
+	// LoopbackOnly reports whether the login is for this machine alone.
+	LoopbackOnly() bool
+	// Register adds the login's own routes, below /login/.
+	Register(mux *http.ServeMux, door Door)
+}
+
+// Door is what a login does with its result; the console implements it.
+type Door interface {
+	// Admit begins a session and leads to the first page.
+	Admit(w http.ResponseWriter, r *http.Request, person Person)
+	// Refuse answers that the person may not enter, and what to do about it.
+	Refuse(w http.ResponseWriter, r *http.Request, title, advice string)
+	// Ask answers with a page that has one button, which sends a form with one secret.
+	Ask(w http.ResponseWriter, r *http.Request, title, address, secret string)
+}
+
+// Admit begins a session. A person's role is no higher than what this console may do.
+func (c *Console) Admit(w http.ResponseWriter, r *http.Request, person Person) {
+	if runes := []rune(person.Name); len(runes) > nameMax {
+		person.Name = string(runes[:nameMax])
+	}
+	if c.operator == nil {
+		person.Role = Read
+	}
+	if secret := c.secretOf(r); secret != "" {
+		c.sessions.end(secret) // a secret from before the login is worth nothing after it
+	}
+	c.log.InfoContext(r.Context(), "logged in", "person", person.Name, "role", string(person.Role), "by", person.By)
+	http.SetCookie(w, c.cookie(c.sessions.begin(person)))
+	// The cookie is Strict, so that a redirect in a chain that another site began would come without
+	// it: this page leads on by itself.
+	c.show(w, r, "entered.html", page{Title: "Logged in"})
+}
+
+// Refuse answers that a login was not accepted.
+func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, title, advice string) {
+	c.log.WarnContext(r.Context(), "a login was refused", "why", title, "from", r.RemoteAddr)
+	c.fail(w, r, problem{http.StatusForbidden, title, advice})
+}
+
+// Ask answers with a page that has one button.
+func (c *Console) Ask(w http.ResponseWriter, r *http.Request, title, address, secret string) {
+	c.show(w, r, "ask.html", page{Title: title, Body: map[string]string{"Address": address, "Secret": secret}})
+}
+
+// loginPage shows the ways to log in.
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	type offer struct{ Text, Address string }
+	var offers []offer
+	for _, login := range c.logins {
+		if text, address := login.Offer(); text != "" {
+			offers = append(offers, offer{text, address})
+		}
+	}
+	c.showWith(w, r, http.StatusUnauthorized, "login.html", page{Title: "Log in", Body: offers})
+}
+
+// logout ends the session.
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	c.sessions.end(c.secretOf(r))
+	http.SetCookie(w, c.cookie(""))
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// known calls next with the person who sent the request, and shows the login page to others.
+func (c *Console) known(next func(http.ResponseWriter, *http.Request, Person)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		person, ok := c.personOf(r)
+		if !ok {
+			c.loginPage(w, r)
+			return
+		}
+		next(w, r, person)
+	}
+}
+
+// operating is known for acts: a person with the role read gets 403, and so does every act if the
+// console is read-only.
+func (c *Console) operating(next func(http.ResponseWriter, *http.Request, Person)) http.HandlerFunc {
+	return c.known(func(w http.ResponseWriter, r *http.Request, person Person) {
+		switch {
+		case c.operator == nil:
+			c.fail(w, r, problem{http.StatusForbidden, "This console is read-only",
+				"Nothing was done. Act by the command line, or start the console with acts."})
+		case !person.May():
+			c.fail(w, r, problem{http.StatusForbidden, "Your role may not act",
+				"Nothing was done. Ask a person with the role operate."})
+		default:
+			next(w, r, person)
+		}
+	})
+}

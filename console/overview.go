@@ -1,0 +1,169 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/reader"
+)
+
+// tile is a number of the first page, with the metric that has it and the runbook of its alert.
+type tile struct {
+	Name, Value, Note string
+	Tone              explain.Tone
+	Metric, Alert     string
+	Link              string // to the payments that it counts; empty: none
+}
+
+// railRow is a rail on the first page.
+type railRow struct {
+	reader.RailStatus
+	Calls, Slots int
+	Breaker      string
+	Tone         explain.Tone // of the breaker
+	Pause        string       // why and by whom; empty: it runs
+	Letters      int64
+	More         string // a plus after counts that ended at their bound
+}
+
+// overviewBody is the body of the first page.
+type overviewBody struct {
+	Tiles  []tile
+	Rails  []railRow
+	Groups []reader.LetterGroup
+	More   bool // there are more dead letters
+	Pauses []string
+	Now    string
+}
+
+// overview shows the state of the cell.
+func (c *Console) overview(w http.ResponseWriter, r *http.Request, _ Person) {
+	seen := c.state.seen.Load()
+	if seen == nil {
+		c.fail(w, r, problem{http.StatusServiceUnavailable, "The state of the cell was not read yet",
+			"The database does not answer, or the console has just started. Reload in a few seconds."})
+		return
+	}
+	c.show(w, r, "overview.html", page{Title: "Overview", Body: bodyOf(seen)})
+}
+
+func bodyOf(s *seen) overviewBody {
+	body := overviewBody{Groups: s.Groups, More: s.More, Now: explain.Clock(s.Now)}
+	var waiting, due, unknown, inFlight, oldest int64
+	var calls, slots, open int
+	capped := false
+	for _, rail := range s.Rails {
+		row := railOf(rail, s)
+		body.Rails = append(body.Rails, row)
+		waiting, due, unknown = waiting+rail.Pending, due+rail.Due, unknown+rail.OutcomeUnknown
+		inFlight, oldest = inFlight+rail.InFlight, max(oldest, rail.OldestDueMS)
+		calls, slots, capped = calls+row.Calls, slots+row.Slots, capped || rail.Capped
+		if row.Tone == explain.Alarm {
+			open++
+		}
+		if rail.Pause != nil {
+			body.Pauses = append(body.Pauses, explain.SayPause(*rail.Pause))
+		}
+	}
+	if s.Everything != nil {
+		body.Pauses = append([]string{explain.SayPause(*s.Everything)}, body.Pauses...)
+	}
+	for _, pause := range s.Participants {
+		body.Pauses = append(body.Pauses, explain.SayPause(pause))
+	}
+	more := plus(capped)
+	uncounted := plus(capped || s.IsCutShort(reader.PartInFlight) || s.IsCutShort(reader.PartDeadLetters))
+	body.Tiles = []tile{
+		{Name: "waiting", Value: count(waiting) + more, Note: count(due) + more + " due", Metric: "outbox_pending_depth",
+			Alert: "RailheadOldestPendingTooOld", Link: "/payments?state=PENDING"},
+		{Name: "oldest due", Value: age(oldest), Tone: toneIf(oldest > 300_000, explain.Alarm),
+			Metric: "oldest_pending_age_seconds", Alert: "RailheadOldestPendingTooOld", Link: "/payments?state=PENDING"},
+		{Name: "in flight", Value: count(inFlight) + plus(s.IsCutShort(reader.PartInFlight)),
+			Note:   fmt.Sprintf("%d calls of %d", calls, slots),
+			Metric: "stuck_dispatching_count", Alert: "RailheadStuckDispatching"},
+		{Name: "outcome unknown", Value: count(unknown) + uncounted, Tone: toneIf(unknown > 0, explain.Alarm),
+			Metric: "railhead_unknown_open", Alert: "RailheadUnknownsGrowing", Link: "/payments?state=UNKNOWN"},
+		{Name: "dead letters", Value: count(s.Letters()) + plus(s.More), Tone: toneIf(s.Letters() > 0, explain.Alarm),
+			Metric: "dlq_depth", Alert: "RailheadDeadLettersGrowing", Link: "#groups"},
+		{Name: "breakers open", Value: strconv.Itoa(open), Tone: toneIf(open > 0, explain.Alarm),
+			Metric: "railhead_rail_breaker_state", Alert: "RailheadBreakerOpen", Link: "#rails"},
+		{Name: "paused", Value: strconv.Itoa(len(body.Pauses)), Tone: toneIf(len(body.Pauses) > 0, explain.Warn),
+			Metric: "railhead_rail_paused", Alert: "RailheadRailPausedItself", Link: "#pauses"},
+		components(s.Heartbeats),
+	}
+	return body
+}
+
+// railOf adds up the lanes of a rail. Its breaker is the worst one of its relayers'.
+func railOf(rail reader.RailStatus, s *seen) railRow {
+	row := railRow{RailStatus: rail, Breaker: "-", More: plus(rail.Capped)}
+	rank := map[string]int{"-": 0, "CLOSED": 1, "HALF_OPEN": 2, "OPEN": 3}
+	for _, lane := range rail.Lanes {
+		row.Calls, row.Slots = row.Calls+lane.Calls, row.Slots+lane.Slots
+		if rank[lane.Breaker] > rank[row.Breaker] {
+			row.Breaker = lane.Breaker
+		}
+	}
+	row.Tone = map[string]explain.Tone{
+		"CLOSED": explain.Good, "HALF_OPEN": explain.Warn, "OPEN": explain.Alarm,
+	}[row.Breaker]
+	for _, letters := range rail.DeadLetters {
+		row.Letters += letters.Open
+	}
+	switch {
+	case rail.Pause != nil:
+		row.Pause = explain.SayPause(*rail.Pause)
+	case s.Everything != nil:
+		row.Pause = explain.SayPause(*s.Everything)
+	}
+	return row
+}
+
+// components counts those whose heartbeat is old.
+func components(beats []reader.Beat) tile {
+	var late []string
+	running := 0
+	for _, beat := range beats {
+		switch beat.Freshness {
+		case reader.Stale:
+			late = append(late, beat.Kind)
+		case reader.Fresh, reader.Warning:
+			running++
+		}
+	}
+	note := "all heartbeats are fresh"
+	if len(late) > 0 {
+		note = "stale: " + explain.Bounded(strings.Join(late, ", "), 60)
+	}
+	return tile{
+		Name: "components", Value: strconv.Itoa(running), Note: note, Tone: toneIf(len(late) > 0, explain.Alarm),
+		Metric: "railhead_components", Alert: "RailheadComponentStale",
+	}
+}
+
+func toneIf(is bool, tone explain.Tone) explain.Tone {
+	if is {
+		return tone
+	}
+	return explain.Plain
+}
+
+// plus follows a number that may be higher, because the count ended at its bound.
+func plus(more bool) string {
+	if more {
+		return "+"
+	}
+	return ""
+}
+
+func count(n int64) string { return strconv.FormatInt(n, 10) }
+
+func age(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return explain.Span(explain.Millis(ms))
+}

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"html/template"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// pages are the parsed templates, by their file's name.
+type pages map[string]*template.Template
+
+// parsePages parses the templates, which are part of the binary: a fault of one is a fault of the build.
+func parsePages() pages {
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
+		"clock": explain.Clock, "span": explain.Span, "millis": explain.Millis, "line": explain.OneLine,
+		"dash": explain.OrDash, "since": time.Since,
+	}).ParseFS(templates, "templates/layout.html"))
+	all := make(pages)
+	entries, err := templates.ReadDir("templates")
+	if err != nil {
+		panic(err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); name != "layout.html" {
+			all[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name))
+		}
+	}
+	return all
+}
+
+// page is the data of a template: what every page has, and its own body.
+type page struct {
+	Title string
+	Body  any
+
+	// Set by show.
+	Cell     string
+	Version  string
+	Person   *Person // nil: not logged in
+	ReadOnly bool
+	State    *seen // nil: the state of the cell was never read
+}
+
+// problem is an error as a page: what happened, and what to do about it. It has no value of a payload.
+type problem struct {
+	Status        int
+	Title, Advice string
+}
+
+func (c *Console) show(w http.ResponseWriter, r *http.Request, name string, p page) {
+	c.showWith(w, r, http.StatusOK, name, p)
+}
+
+// showWith executes a template, and sends it only if that was done to its end.
+func (c *Console) showWith(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
+	p.Cell, p.Version, p.ReadOnly, p.State = c.config.Cell, c.config.Version, c.operator == nil, c.state.seen.Load()
+	if person, ok := c.personOf(r); ok {
+		p.Person = &person
+	} else {
+		p.State, p.Cell, p.Version = nil, "", "" // who has not logged in sees nothing of the cell
+	}
+	var text bytes.Buffer
+	if err := c.pages[name].ExecuteTemplate(&text, name, p); err != nil {
+		// The error may quote a value.
+		c.log.ErrorContext(r.Context(), "a page could not be made", "template", name)
+		http.Error(w, "This page has a defect. Use the command line: railhead status", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	// No text from outside may change how others are shown, by a control character or its direction.
+	_, _ = io.WriteString(w, explain.Printable(text.String())) // a client that is gone needs no answer
+}
+
+// fail shows an error.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, p problem) {
+	c.showWith(w, r, p.Status, "problem.html", page{Title: p.Title, Body: p})
+}
+
+// failed shows an error of the ledger. What the schema says of a refusal has no value of a payload; any
+// other text stays in the log.
+func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
+	fault, refused := errors.AsType[*outbox.Fault](err)
+	switch {
+	case errors.Is(err, outbox.ErrNotFound):
+		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment",
+			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole."})
+	case refused && outbox.SentinelOf(fault.SQLState) != nil:
+		title := "This is refused"
+		if errors.Is(err, outbox.ErrNotAllowed) {
+			title = "The state of the payment does not allow this"
+		}
+		c.fail(w, r, problem{http.StatusConflict, title, "Nothing was done. " + fault.Error()})
+	case refused: // by a type of the server
+		c.fail(w, r, problem{http.StatusBadRequest, "A value is not accepted", "Nothing was done. Check what you typed."})
+	case errors.Is(err, outbox.ErrInvalid):
+		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
+	case errors.Is(r.Context().Err(), context.DeadlineExceeded):
+		c.fail(w, r, problem{http.StatusGatewayTimeout, "The database did not answer in time",
+			"Try again, with a narrower filter. What an act did is on the payment's page. railhead status shows whether " +
+				"the database can be reached."})
+	default:
+		mark := rand.Text()[:8]
+		c.log.ErrorContext(r.Context(), "a page could not be read", "path", pathOf(r), "mark", mark, "error", err)
+		c.fail(w, r, problem{http.StatusBadGateway, "The database did not answer",
+			"Try again. What an act did is on the payment's page. The log of the console has the error under the mark " +
+				mark + "."})
+	}
+}

@@ -1,0 +1,111 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// paymentBody is the body of the page of one payment.
+type paymentBody struct {
+	Line    reader.Timeline
+	Money   explain.Fact
+	Next    string
+	Due     time.Time // zero: nothing is due
+	Facts   []explain.Fact
+	Remedy  string
+	Acts    []explain.Act
+	MayAct  bool
+	Story   []storyRow
+	Payload string // without its values
+	Cell    string // for the statement that shows the same
+	Did     string // the act that was just done; empty: none
+}
+
+// storyRow is a line of the history.
+type storyRow struct {
+	explain.Event
+	State, Result, Code, Latency, Reference, Note string
+	Tone                                          explain.Tone
+}
+
+// search leads to the payment with an id, and lists them if several have it.
+func (c *Console) search(w http.ResponseWriter, r *http.Request, _ Person) {
+	reference := strings.TrimSpace(r.FormValue("id"))
+	if reference == "" {
+		http.Redirect(w, r, "/payments", http.StatusSeeOther)
+		return
+	}
+	found, err := c.reader.Find(r.Context(), reference)
+	switch {
+	case err != nil:
+		c.failed(w, r, err)
+	case len(found) == 1:
+		http.Redirect(w, r, "/payments/"+found[0].OutboxID.String(), http.StatusSeeOther)
+	default:
+		c.show(w, r, "found.html", page{Title: "Search", Body: found})
+	}
+}
+
+// payment shows all that is known about one payment.
+func (c *Console) payment(w http.ResponseWriter, r *http.Request, person Person) {
+	id, err := payment.ParseID(r.PathValue("id"))
+	if err != nil { // it may be another id of it
+		http.Redirect(w, r, "/search?"+url.Values{"id": {r.PathValue("id")}}.Encode(), http.StatusSeeOther)
+		return
+	}
+	line, err := c.reader.Timeline(r.Context(), id)
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	body := c.paymentBody(line)
+	body.MayAct = c.operator != nil && person.May()
+	body.Did = acts[r.FormValue("did")].done
+	c.show(w, r, "payment.html", page{Title: "Payment " + line.InstructionID, Body: body})
+}
+
+func (c *Console) paymentBody(line reader.Timeline) paymentBody {
+	body := paymentBody{
+		Line: line, Next: explain.NextStep(line), Acts: explain.Acts(line), Story: storyOf(line),
+		Payload: redacted(line.Payload), Cell: c.config.Cell,
+	}
+	for _, fact := range explain.Head(line) {
+		switch fact.Name {
+		case "money":
+			body.Money = fact
+			body.Money.Text = strings.TrimPrefix(fact.Text, ": ")
+		case "next": // it stands above
+		default:
+			body.Facts = append(body.Facts, fact)
+		}
+	}
+	if p := line.Pending; p != nil && p.DueInMS > 0 && !p.Quarantine && p.Pause == nil {
+		body.Due = p.NextAttemptAt
+	}
+	if line.DeadLetter.Open() {
+		body.Remedy = explain.Remedy(line)
+	}
+	return body
+}
+
+func storyOf(line reader.Timeline) []storyRow {
+	var rows []storyRow
+	for _, event := range explain.EventsOf(line) {
+		row := storyRow{Event: event, Note: explain.Printable(event.Note)}
+		if a := event.Row; a != nil {
+			row.State, row.Tone, row.Result = string(a.State), explain.ToneOfState(string(a.State)), a.Result
+			row.Code, row.Reference = explain.SaidCodes(a.ErrorCode, a.RailCode), a.RailReference
+			if a.LatencyMS != nil {
+				row.Latency = explain.Span(explain.Millis(int64(*a.LatencyMS)))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

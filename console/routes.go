@@ -1,0 +1,35 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// routes are all addresses of the console. Every page but those of the login needs a session, and
+// every act the role operate.
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /static/{file...}", serveStatic)
+	mux.HandleFunc("GET /login", c.loginPage)
+	for _, login := range c.logins {
+		login.Register(mux, c)
+	}
+	mux.HandleFunc("POST /logout", c.logout)
+	mux.HandleFunc("GET /{$}", c.known(c.overview))
+	mux.HandleFunc("GET /live.json", c.known(c.live))
+	mux.HandleFunc("GET /search", c.known(c.search))
+	mux.HandleFunc("GET /payments", c.known(c.list))
+	mux.HandleFunc("GET /payments/{id}", c.known(c.payment))
+	mux.HandleFunc("POST /payments/{id}/{act}", c.operating(c.act))
+	mux.HandleFunc("GET /runbooks/{alert}", c.known(c.runbook))
+	mux.HandleFunc("/", c.known(func(w http.ResponseWriter, r *http.Request, _ Person) {
+		c.fail(w, r, problem{http.StatusNotFound, "There is no such page", "Begin at the first page, or search."})
+	}))
+	return mux
+}
+
+// live answers with the points of the charts.
+func (c *Console) live(w http.ResponseWriter, _ *http.Request, _ Person) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(c.state.columns()) // a client that is gone needs no answer
+}

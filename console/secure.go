@@ -1,0 +1,90 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+
+	"github.com/railhead-pay/railhead/internal/service"
+)
+
+// policy is the Content-Security-Policy: everything comes from the console itself, nothing inline.
+const policy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+
+// bodyMax bounds the body of a request, which is a form.
+const bodyMax = 16 << 10
+
+// secure puts around all routes what no route may lack: headers, the host that is expected, protection
+// against forms of other sites, bounds of time and size, and a page for a panic.
+func (c *Console) secure(routes http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.fail(w, r, problem{http.StatusForbidden, "This form came from another site",
+			"Open the page in this console and send the form from there. Nothing was done."})
+	}))
+	guarded := protection.Handler(routes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.headers(w.Header())
+		defer func() {
+			if cause := recover(); cause != nil {
+				c.panicked(w, r, cause)
+			}
+		}()
+		if !c.expects(r.Host) {
+			c.fail(w, r, problem{http.StatusMisdirectedRequest, "The console has another address",
+				"Use the address that the console was configured with."})
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), c.config.RequestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx) // the deferred call needs the one that gets its pattern
+		r.Body = http.MaxBytesReader(w, r.Body, bodyMax)
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// panicked logs where a request panicked. The value is not logged: it may have text of a payload.
+func (c *Console) panicked(w http.ResponseWriter, r *http.Request, cause any) {
+	if cause == http.ErrAbortHandler {
+		panic(cause)
+	}
+	mark := rand.Text()[:8]
+	c.log.ErrorContext(r.Context(), "a page panicked", "path", pathOf(r), "mark", mark, "stack", string(debug.Stack()))
+	c.fail(w, r, problem{http.StatusInternalServerError, "This page has a defect",
+		"The log of the console has the place under the mark " + mark + ". Use the command line meanwhile: railhead " +
+			"status, railhead payment show ID."})
+}
+
+// pathOf is the path of a request without the ids in it, for logs.
+func pathOf(r *http.Request) string { return strings.TrimPrefix(r.Pattern, r.Method+" ") }
+
+func (c *Console) headers(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=()")
+	h.Set("Cache-Control", "no-store")
+	if c.secureCookies() {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// secureCookies reports whether browsers reach the console by TLS.
+func (c *Console) secureCookies() bool {
+	return c.config.TLS != (service.TLSFiles{}) || strings.HasPrefix(c.config.PublicURL, "https://")
+}
+
+// expects reports whether a request names a host of this console. A name that a foreign page made
+// resolve to a loopback address is none.
+func (c *Console) expects(host string) bool {
+	if at, err := url.Parse(c.config.PublicURL); err == nil && at.Host != "" {
+		return host == at.Host
+	}
+	return !c.loopback || isLoopback(host)
+}

@@ -1,0 +1,130 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// secretSize is the size of a session's secret and of a one-time link's, in bytes.
+const secretSize = 32
+
+// newSecret returns random bytes as text.
+func newSecret() string {
+	secret := make([]byte, secretSize)
+	_, _ = rand.Read(secret) // it never fails
+	return base64.RawURLEncoding.EncodeToString(secret)
+}
+
+// digest is what is kept of a secret.
+type digest [sha256.Size]byte
+
+func digestOf(secret string) digest { return sha256.Sum256([]byte(secret)) }
+
+// session is one login of a person in one browser.
+type session struct {
+	person      Person
+	begun, used time.Time
+}
+
+// sessions are the sessions of this process, which end with it. It is safe for concurrent use.
+type sessions struct {
+	most           int
+	idle, absolute time.Duration
+
+	mu  sync.Mutex
+	all map[digest]*session
+}
+
+func newSessions(most int, idle, absolute time.Duration) *sessions {
+	return &sessions{most: most, idle: idle, absolute: absolute, all: make(map[digest]*session)}
+}
+
+// begin returns the secret of a new session. If there are as many as may be, the one that was not
+// used for the longest time ends.
+func (s *sessions) begin(person Person) string {
+	secret, now := newSecret(), time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var oldest digest
+	for key, one := range s.all {
+		if s.over(one, now) {
+			delete(s.all, key)
+		} else if found := s.all[oldest]; found == nil || one.used.Before(found.used) {
+			oldest = key
+		}
+	}
+	if len(s.all) >= s.most {
+		delete(s.all, oldest)
+	}
+	s.all[digestOf(secret)] = &session{person: person, begun: now, used: now}
+	return secret
+}
+
+// person returns the person of a session, and notes its use.
+func (s *sessions) person(secret string) (Person, bool) {
+	key, now := digestOf(secret), time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[key]
+	if one == nil {
+		return Person{}, false
+	}
+	if s.over(one, now) {
+		delete(s.all, key)
+		return Person{}, false
+	}
+	one.used = now
+	return one.person, true
+}
+
+func (s *sessions) over(one *session, now time.Time) bool {
+	return now.Sub(one.used) >= s.idle || now.Sub(one.begun) >= s.absolute
+}
+
+func (s *sessions) end(secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, digestOf(secret))
+}
+
+// cookie is the cookie of a session; no secret: one that removes it. A name with __Host- is
+// accepted by browsers only with TLS, for this host and all its paths.
+func (c *Console) cookie(secret string) *http.Cookie {
+	cookie := &http.Cookie{
+		Name: "railhead_session", Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: c.secureCookies(),
+	}
+	if cookie.Secure {
+		cookie.Name = "__Host-" + cookie.Name
+	}
+	if secret == "" {
+		cookie.MaxAge = -1
+	}
+	return cookie
+}
+
+// secretOf is the secret of the session that a request belongs to; empty: none.
+func (c *Console) secretOf(r *http.Request) string {
+	if cookie, err := r.Cookie(c.cookie("").Name); err == nil {
+		return cookie.Value
+	}
+	return ""
+}
+
+// personOf returns who sent a request. A session by a client certificate is one only together with
+// the certificate.
+func (c *Console) personOf(r *http.Request) (Person, bool) {
+	secret := c.secretOf(r)
+	if secret == "" {
+		return Person{}, false
+	}
+	person, ok := c.sessions.person(secret)
+	if !ok || person.certificate != "" && person.certificate != certificateOf(r) {
+		return Person{}, false
+	}
+	return person, true
+}

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSessionsEnd: a session ends by idling, by its age although it is used, and by a logout.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newSessions(10, time.Minute, 10*time.Minute)
+		idle, used, ended := all.begin(Person{Name: "a"}), all.begin(Person{Name: "b"}), all.begin(Person{Name: "c"})
+		all.end(ended)
+		if _, ok := all.person(ended); ok {
+			t.Error("a session is in force after its logout")
+		}
+		time.Sleep(time.Minute - time.Nanosecond)
+		if got, ok := all.person(used); !ok || got.Name != "b" {
+			t.Errorf("a session within its time is of %+v, %v", got, ok)
+		}
+		time.Sleep(time.Nanosecond)
+		if _, ok := all.person(idle); ok {
+			t.Error("a session that idled is in force")
+		}
+		for range 17 {
+			time.Sleep(30 * time.Second)
+			if _, ok := all.person(used); !ok {
+				t.Fatal("a session that is used ended before its time")
+			}
+		}
+		time.Sleep(30 * time.Second)
+		if _, ok := all.person(used); ok {
+			t.Error("a session is in force after its absolute time")
+		}
+		if _, ok := all.person(""); ok || len(all.all) != 0 {
+			t.Errorf("%d sessions are kept that ended", len(all.all))
+		}
+	})
+}
+
+// TestSessionsAreBounded: one more session than may be ends the one that was not used for the longest time.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newSessions(3, time.Hour, time.Hour)
+		var secrets []string
+		for range 3 {
+			secrets = append(secrets, all.begin(Person{}))
+			time.Sleep(time.Second)
+		}
+		all.person(secrets[0])
+		last := all.begin(Person{})
+		for n, want := range []bool{true, false, true} {
+			if _, ok := all.person(secrets[n]); ok != want {
+				t.Errorf("session %d is in force: %v, want %v", n, ok, want)
+			}
+		}
+		if _, ok := all.person(last); !ok || len(all.all) != 3 {
+			t.Errorf("the last one is in force: %v, of %d", ok, len(all.all))
+		}
+	})
+}
+
+// TestRedacted: the form of a payload has its keys, and none of its values.
+func TestRedacted(t *testing.T) {
+	t.Parallel()
+	got := redacted([]byte(`{"amount": "10.50", "payee": {"iban": "DE02", "tags": ["x", 7, true, null]}}`))
+	want := "object\n  amount: text\n  payee: object\n    iban: text\n    tags: list\n" +
+		"      text\n      number\n      true or false\n      null"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := redacted([]byte(`{"a": 12`)); got != "the payload is no JSON" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestRoles: the higher role counts, and an empty name has none.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	roles := Roles{Read: []string{"support", ""}, Operate: []string{"on-call"}}
+	for _, test := range []struct {
+		names []string
+		want  Role
+	}{{[]string{"support", "on-call"}, Operate}, {[]string{"support"}, Read}, {[]string{"", "other"}, ""}, {nil, ""}} {
+		if got, ok := roles.of(test.names); got != test.want || ok != (test.want != "") {
+			t.Errorf("%v has the role %q, %v", test.names, got, ok)
+		}
+	}
+}
