@@ -7,6 +7,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -59,6 +60,9 @@ type Config struct {
 	RefreshEvery time.Duration
 	// Drain is how long requests under way may take at the end; default 5 s.
 	Drain time.Duration
+	// Announce is called with the address of the console, such as http://127.0.0.1:8080, once it
+	// listens and before it serves; nil: nothing is.
+	Announce func(address string) error
 	// SessionIdle ends a session that is not used, and SessionMax every session; defaults 30 min
 	// and 12 h. SessionsMax is the maximum of sessions; default 1000: one more ends the one that was
 	// not used for the longest time.
@@ -156,7 +160,10 @@ func (c *Console) Run(ctx context.Context) error {
 	endpoint := service.Endpoint{
 		Name: "the console", Server: c.server(), Drain: func() time.Duration { return c.config.Drain },
 	}
-	if err := c.refresh(ctx); err != nil {
+	if c.config.Announce != nil {
+		err = c.config.Announce(c.address(listener.Addr()))
+	}
+	if err = errors.Join(err, c.refresh(ctx)); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return service.Together(ctx,
@@ -175,6 +182,21 @@ func (c *Console) server() *http.Server {
 	}
 }
 
+// address is where browsers reach the console.
+func (c *Console) address(bound net.Addr) string {
+	switch {
+	case c.config.PublicURL != "":
+		return c.config.PublicURL
+	case c.config.TLS != (service.TLSFiles{}):
+		return "https://" + bound.String()
+	default:
+		return "http://" + bound.String()
+	}
+}
+
+// ErrExposed is returned by Run if sessions, or a one-time link, would be within reach of others.
+var ErrExposed = errors.New("the address is one that others reach")
+
 // checkAddress refuses to listen where sessions would go over a network in the clear, and a one-time
 // link where other machines can reach it.
 func (c *Console) checkAddress(addr net.Addr) error {
@@ -183,13 +205,13 @@ func (c *Console) checkAddress(addr net.Addr) error {
 	}
 	for _, login := range c.logins {
 		if login.LoopbackOnly() {
-			return errors.New("the one-time link is for a loopback address alone: listen on 127.0.0.1, or use OIDC or " +
-				"client certificates")
+			return fmt.Errorf("%w: the one-time link is for a loopback address alone: listen on 127.0.0.1, or use OIDC or "+
+				"client certificates", ErrExposed)
 		}
 	}
 	if c.config.TLS == (service.TLSFiles{}) && !c.secureCookies() {
-		return errors.New("sessions would go over the wire in the clear: set a certificate, or the public URL of the " +
-			"proxy with TLS in front of it, which begins with https")
+		return fmt.Errorf("%w: sessions would go over the wire in the clear: set a certificate, or the public URL of the "+
+			"proxy with TLS in front of it, which begins with https", ErrExposed)
 	}
 	return nil
 }

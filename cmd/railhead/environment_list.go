@@ -4,7 +4,7 @@ package main
 // docs/operations.md has the same tables; tests compare both with the code.
 func environment() []variables {
 	return []variables{
-		connectionVariables(), libpqVariables(), processVariables(), numberVariables(),
+		connectionVariables(), libpqVariables(), processVariables(), consoleVariables(), numberVariables(),
 		budgetVariables(), traceVariables(), repositoryVariables(),
 	}
 }
@@ -20,8 +20,8 @@ func connectionVariables() variables {
 		list: []variable{
 			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles: a superuser, or a login that may become railhead_owner"},
 			{"RAILHEAD_INGEST_URL", "DATABASE_URL", "enqueue: a member of railhead_ingest"},
-			{"RAILHEAD_OPERATOR_URL", "DATABASE_URL", "every act of an operator: a member of railhead_operator"},
-			{"RAILHEAD_READER_URL", "DATABASE_URL", "payment, status, lists: a member of railhead_readonly"},
+			{"RAILHEAD_OPERATOR_URL", "DATABASE_URL", "every act of an operator, and those of the console: a member of railhead_operator"},
+			{"RAILHEAD_READER_URL", "DATABASE_URL", "payment, status, lists, console: a member of railhead_readonly"},
 			{"RAILHEAD_AUDITOR_URL", "DATABASE_URL", "prove: a member of railhead_auditor"},
 			{"RAILHEAD_RELAYER_URL", "DATABASE_URL", "relayer: a member of railhead_executor"},
 			{"RAILHEAD_REAPER_URL", "DATABASE_URL", "reaper: a member of railhead_executor"},
@@ -32,7 +32,7 @@ func connectionVariables() variables {
 				"a direct session for LISTEN, where RAILHEAD_RELAYER_URL leads to a pooler in transaction mode"},
 			{"RAILHEAD_METRICS_URL", "the component's own",
 				"the gauges of /metrics that come from the database: a member of railhead_readonly. " +
-					"Callbacks, api and events have none of them without it"},
+					"Callbacks, api, events and console have none of them without it"},
 			{"DATABASE_URL", "", "each of the first ten that is not set; for dev the server to use instead of a private one"},
 		},
 	}
@@ -77,7 +77,7 @@ func libpqVariables() variables {
 func processVariables() variables {
 	return variables{
 		title: "The installation and its processes",
-		about: "Settings of relayer, reaper, callbacks, api and events, unless the text says more.",
+		about: "Settings of relayer, reaper, callbacks, api, events and console, unless the text says more.",
 		list: []variable{
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
 			{"RAILHEAD_RAILS_FILE", "rails.yaml", "relayer, callbacks: the rails file"},
@@ -107,6 +107,32 @@ func processVariables() variables {
 			{"NO_COLOR", "", "every command: any value disables colours"},
 			{"COLUMNS", "120", "every command: the most characters of a line of a table"},
 			{"TERM", "", "every command: dumb disables colours"},
+		},
+	}
+}
+
+func consoleVariables() variables {
+	return variables{
+		title: "The console",
+		about: "Settings of console. It needs at least one way to log in: OpenID Connect, client certificates, or the " +
+			"one-time link. Who has no role does not get in.",
+		list: []variable{
+			{"RAILHEAD_CONSOLE_ADDR", "127.0.0.1:0", "address that browsers reach, itself or by a proxy; port 0 is any free one"},
+			{"RAILHEAD_CONSOLE_ADDR_FILE", "", "file that the bound address is written to"},
+			{"RAILHEAD_CONSOLE_PUBLIC_URL", "", "address that people type, such as https://railhead.example; other hosts are refused; OpenID Connect and a proxy with TLS need it"},
+			{"RAILHEAD_CONSOLE_OPERATE", "false", "true: people with the role operate may act, with RAILHEAD_OPERATOR_URL; else the console is read-only"},
+			{"RAILHEAD_CONSOLE_CERT_FILE", "", "its certificate, in PEM, read again when it changes; without it TLS has to be in front of it, except on a loopback address"},
+			{"RAILHEAD_CONSOLE_KEY_FILE", "", "the certificate's key"},
+			{"RAILHEAD_CONSOLE_CLIENT_CA_FILE", "", "certificates that sign those of people, who then log in with them"},
+			{"RAILHEAD_CONSOLE_READERS", "", "who has the role read, with commas between: groups of the claim, e-mail addresses, or common names and organizational units of certificates"},
+			{"RAILHEAD_CONSOLE_OPERATORS", "", "who has the role operate, likewise"},
+			{"RAILHEAD_CONSOLE_OIDC_ISSUER", "", "issuer of OpenID Connect, such as https://login.example; it leads back to /login/oidc/back of the public URL"},
+			{"RAILHEAD_CONSOLE_OIDC_CLIENT_ID", "", "the console's client id there"},
+			{"RAILHEAD_CONSOLE_OIDC_CLIENT_SECRET", "", "where its secret is, env:NAME or file:PATH; without one the client is public, with PKCE alone"},
+			{"RAILHEAD_CONSOLE_OIDC_CLAIM", "groups", "claim of the ID token with the names of a person's groups"},
+			{"RAILHEAD_CONSOLE_OIDC_SCOPES", "", "scopes to ask for in addition to openid and email, with commas between"},
+			{"RAILHEAD_CONSOLE_LINK", "", "read or operate: the role of a link that works once and is printed at the start, on a loopback address alone"},
+			{"RAILHEAD_CONSOLE_LINK_FILE", "", "file that the link is written to instead, for its owner alone"},
 		},
 	}
 }

@@ -43,8 +43,8 @@ func TestEnvironmentIsComplete(t *testing.T) {
 	t.Parallel()
 	listed, ours := listedVariables(t), make(variablesRead)
 	for _, root := range []string{
-		"acl", "alerts", "cmd", "ingest", "internal", "ledger", "migrations", "outbox", "payment", "proofs", "rails",
-		"railsim", "reaper", "relayer", "schedule", "testbed",
+		"acl", "alerts", "cmd", "console", "ingest", "internal", "ledger", "migrations", "outbox", "payment", "proofs",
+		"rails", "railsim", "reaper", "relayer", "schedule", "testbed",
 	} {
 		ours.addGo(t, filepath.Join("../..", root))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/ledger"
@@ -13,12 +14,12 @@ import (
 // newDatabaseMetrics creates the reader of the gauges from the database, with a
 // connection of its own, so that it never waits for a turn, nor a turn for it.
 // The login of a relayer or reaper can read all of them; RAILHEAD_METRICS_URL names
-// another one. The logins of callbacks, api and events read no table: without that
-// variable they have no such gauges, and the first result is nil.
+// another one. The logins of callbacks, api and events read no table, and there may be
+// many consoles: without that variable they have no such gauges, and the first result is nil.
 func newDatabaseMetrics(
 	ctx context.Context, s settings, kind string, set *metrics.Set, log *slog.Logger,
 ) (*metrics.Database, func(), error) {
-	if (kind == "callbacks" || kind == "api" || kind == "events") && s.MetricsURL == "" {
+	if slices.Contains([]string{"callbacks", "api", "events", "console"}, kind) && s.MetricsURL == "" {
 		return nil, func() {}, nil
 	}
 	own := map[string]string{"relayer": s.RelayerURL, "reaper": s.ReaperURL}

@@ -64,6 +64,7 @@ func serviceCommands() []*cobra.Command {
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "api") },
 		},
 		eventsCommand(),
+		consoleCommand(),
 		devCommand(),
 	}
 }
@@ -72,6 +73,7 @@ func serviceCommands() []*cobra.Command {
 func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error) {
 	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error){
 		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks, "api": newAPI, "events": newEvents,
+		"console": newConsole,
 	}
 }
 

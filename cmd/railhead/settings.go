@@ -28,12 +28,12 @@ type settings struct {
 	RelayerURL   string `env:"RAILHEAD_RELAYER_URL"`   // a member of railhead_executor
 	ReaperURL    string `env:"RAILHEAD_REAPER_URL"`    // a member of railhead_executor
 	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL"`  // a member of railhead_operator
-	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status: a member of railhead_readonly
+	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status, console: a member of railhead_readonly
 	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_callbacks
 	APIURL       string `env:"RAILHEAD_API_URL"`       // a member of railhead_api
 	EventsURL    string `env:"RAILHEAD_EVENTS_URL"`    // a member of railhead_events
 	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
-	// the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api and events
+	// the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api, events and console
 	MetricsURL string `env:"RAILHEAD_METRICS_URL"`
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
@@ -58,6 +58,24 @@ type settings struct {
 	APIStreamsMax     int    `env:"RAILHEAD_API_STREAMS" envDefault:"500"`
 	APIOrigins        string `env:"RAILHEAD_API_ORIGINS"`
 	APIEventKeys      string `env:"RAILHEAD_API_EVENT_KEYS"`
+
+	// The console, which people reach.
+	ConsoleAddr         string `env:"RAILHEAD_CONSOLE_ADDR" envDefault:"127.0.0.1:0"`
+	ConsoleFile         string `env:"RAILHEAD_CONSOLE_ADDR_FILE"` // the bound address is written here
+	ConsolePublicURL    string `env:"RAILHEAD_CONSOLE_PUBLIC_URL"`
+	ConsoleOperate      bool   `env:"RAILHEAD_CONSOLE_OPERATE"`
+	ConsoleCertFile     string `env:"RAILHEAD_CONSOLE_CERT_FILE"`
+	ConsoleKeyFile      string `env:"RAILHEAD_CONSOLE_KEY_FILE"`
+	ConsoleClientCAFile string `env:"RAILHEAD_CONSOLE_CLIENT_CA_FILE"`
+	ConsoleReaders      string `env:"RAILHEAD_CONSOLE_READERS"`
+	ConsoleOperators    string `env:"RAILHEAD_CONSOLE_OPERATORS"`
+	ConsoleOIDCIssuer   string `env:"RAILHEAD_CONSOLE_OIDC_ISSUER"`
+	ConsoleOIDCClient   string `env:"RAILHEAD_CONSOLE_OIDC_CLIENT_ID"`
+	ConsoleOIDCSecret   string `env:"RAILHEAD_CONSOLE_OIDC_CLIENT_SECRET"`
+	ConsoleOIDCClaim    string `env:"RAILHEAD_CONSOLE_OIDC_CLAIM" envDefault:"groups"`
+	ConsoleOIDCScopes   string `env:"RAILHEAD_CONSOLE_OIDC_SCOPES"`
+	ConsoleLink         string `env:"RAILHEAD_CONSOLE_LINK"`
+	ConsoleLinkFile     string `env:"RAILHEAD_CONSOLE_LINK_FILE"` // the one-time link is written here
 
 	LogLevel  string `env:"RAILHEAD_LOG_LEVEL" envDefault:"info"`
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal

@@ -28,8 +28,8 @@ type Set struct {
 	commitUnknown prometheus.Counter
 }
 
-// New returns the metrics of a process that runs these components: relayer, reaper, callbacks, api
-// or events.
+// New returns the metrics of a process that runs these components: relayer, reaper, callbacks, api,
+// events or console.
 func New(version string, components ...string) *Set {
 	s := &Set{registry: prometheus.NewRegistry(), rows: make(map[payment.State]prometheus.Counter)}
 	s.registry.MustRegister(

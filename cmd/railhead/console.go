@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/console"
+	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+func consoleCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "console", Short: "Show the cell and its payments to people, in a browser",
+		Long: "Show the cell and its payments in a browser, on RAILHEAD_CONSOLE_ADDR: what is certain about the\n" +
+			"money of a payment, what happens next, and what can be done. People log in by OpenID Connect, by client\n" +
+			"certificates, or on this machine by a link that works once (RAILHEAD_CONSOLE_LINK); there is no default\n" +
+			"password.\n\n" +
+			"Connects with RAILHEAD_READER_URL as a member of railhead_readonly. It is read-only, unless\n" +
+			"RAILHEAD_CONSOLE_OPERATE is true: then people with the role operate act with RAILHEAD_OPERATOR_URL, and the\n" +
+			"operator log has that login and, in the reason, the person.",
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "console") },
+	}
+}
+
+// consoleConns bounds the connections of each of the two logins of the console.
+const consoleConns = 8
+
+// newConsole creates the console with a login for reading, and one for acts if it has any.
+func newConsole(ctx context.Context, s settings, _ *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
+	logins, link, err := s.consoleLogins()
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	url, err := s.url("RAILHEAD_READER_URL", s.ReaderURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	config := ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-console", MaxConns: consoleConns,
+		Tracer: s.traces.Postgres()}
+	reading, err := reader.Open(ctx, config)
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("RAILHEAD_READER_URL: %w", err))
+	}
+	end := reading.Close
+	var acting console.Operator // nil, not a nil *operator.Operator: the console is read-only
+	if s.ConsoleOperate {
+		if config.URL, err = s.url("RAILHEAD_OPERATOR_URL", s.OperatorURL); err != nil {
+			end()
+			return nil, nil, err
+		}
+		opened, err := operator.Open(ctx, config)
+		if err != nil {
+			end()
+			return nil, nil, usage(fmt.Errorf("RAILHEAD_OPERATOR_URL: %w", err))
+		}
+		acting, end = opened, func() { opened.Close(); reading.Close() }
+	}
+	listen := func() (net.Listener, error) {
+		return listen("RAILHEAD_CONSOLE_ADDR", s.ConsoleAddr, s.ConsoleFile)
+	}
+	announce := func(address string) error {
+		if link == nil {
+			return nil
+		}
+		return s.showLink(link.Address(address))
+	}
+	one, err := console.New(console.Config{
+		Cell: s.Cell, Version: buildVersion(), PublicURL: s.ConsolePublicURL, Announce: announce,
+		TLS: service.TLSFiles{Certificate: s.ConsoleCertFile, Key: s.ConsoleKeyFile, ClientCA: s.ConsoleClientCAFile},
+	}, logins, reading, acting, listen, log)
+	if err != nil {
+		end()
+		return nil, nil, usage(err)
+	}
+	return consoleService{one}, end, nil
+}
+
+// consoleService calls an address that others reach a fault of the settings.
+type consoleService struct{ *console.Console }
+
+func (c consoleService) Run(ctx context.Context) error {
+	err := c.Console.Run(ctx)
+	if errors.Is(err, console.ErrExposed) {
+		return usage(err)
+	}
+	return err
+}
+
+// consoleLogins are the ways to log in that the environment configures; the link among them, or nil.
+func (s settings) consoleLogins() (logins []console.Login, link *console.Link, err error) {
+	roles := console.Roles{Read: listOf(s.ConsoleReaders), Operate: listOf(s.ConsoleOperators)}
+	var faults []error
+	if (s.ConsoleCertFile == "") != (s.ConsoleKeyFile == "") || s.ConsoleClientCAFile != "" && s.ConsoleKeyFile == "" {
+		faults = append(faults, errors.New("RAILHEAD_CONSOLE_CERT_FILE and RAILHEAD_CONSOLE_KEY_FILE go together, and "+
+			"RAILHEAD_CONSOLE_CLIENT_CA_FILE with them"))
+	}
+	if s.ConsoleOIDCIssuer != "" {
+		secret, err := consoleSecret(s.ConsoleOIDCSecret)
+		faults = append(faults, err)
+		login, err := console.NewOIDC(console.OIDCConfig{
+			Issuer: s.ConsoleOIDCIssuer, ClientID: s.ConsoleOIDCClient, ClientSecret: secret, PublicURL: s.ConsolePublicURL,
+			Claim: s.ConsoleOIDCClaim, Scopes: listOf(s.ConsoleOIDCScopes), Roles: roles,
+		})
+		if faults = append(faults, err); err == nil {
+			logins = append(logins, login)
+		}
+	}
+	if s.ConsoleClientCAFile != "" {
+		logins = append(logins, console.NewCertificates(roles))
+	}
+	switch role := console.Role(s.ConsoleLink); role {
+	case "":
+	case console.Read, console.Operate:
+		link = console.NewLink(role)
+		logins = append(logins, link)
+	default:
+		faults = append(faults, errors.New("RAILHEAD_CONSOLE_LINK is the role of the one-time link: read or operate"))
+	}
+	return logins, link, errors.Join(faults...)
+}
+
+// consoleSecret resolves where a secret is; no reference is no secret.
+func consoleSecret(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	var ref secret.Ref
+	if err := ref.UnmarshalText([]byte(text)); err != nil {
+		return "", fmt.Errorf("RAILHEAD_CONSOLE_OIDC_CLIENT_SECRET: %w", err)
+	}
+	value, err := ref.Resolve(os.Getenv)
+	if err != nil {
+		return "", fmt.Errorf("RAILHEAD_CONSOLE_OIDC_CLIENT_SECRET: %w", err)
+	}
+	return value.Reveal(), nil
+}
+
+// showLink prints the one-time link, or writes it to a file that its owner alone can read. It is not
+// logged: who reads the log does not log in.
+func (s settings) showLink(address string) error {
+	if s.ConsoleLinkFile == "" {
+		_, err := fmt.Fprintf(os.Stdout, "console: %s\n", address)
+		return wrote(err)
+	}
+	draft := s.ConsoleLinkFile + ".new"
+	if err := os.WriteFile(draft, []byte(address+"\n"), 0o600); err != nil {
+		return fmt.Errorf("writing RAILHEAD_CONSOLE_LINK_FILE: %w", err)
+	}
+	return os.Rename(draft, s.ConsoleLinkFile)
+}
