@@ -18,11 +18,11 @@ func devCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dev", Short: "Run a whole installation on this machine and pay a sample",
 		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
-			"schema and roles, the simulated bank, a relayer, a reaper and the HTTP API, each in its own process. It\n" +
-			"enqueues a sample of instructions, shows how they are paid, compares the database with the bank's own\n" +
-			"ledger, prints a login for each role, a token of the API and the fault switches of the bank, and runs\n" +
-			"until Ctrl-C. With --once it ends after the comparison: 0 if every instruction was dispatched and executed\n" +
-			"exactly once, 8 if not.",
+			"schema and roles, the simulated bank, a relayer, a reaper, the HTTP API and the console, each in its own\n" +
+			"process. It enqueues a sample of instructions, shows how they are paid, compares the database with the\n" +
+			"bank's own ledger, prints a login for each role, a link to the console, a token of the API and the fault\n" +
+			"switches of the bank, and runs until Ctrl-C. With --once it ends after the comparison: 0 if every\n" +
+			"instruction was dispatched and executed exactly once, 8 if not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()

@@ -84,6 +84,7 @@ curl -sS "$RAILHEAD_API/v1/instructions" -H "Authorization: Bearer $RAILHEAD_TOK
          "debtor": {"account": "me"}, "creditor": {"account": "you"}}}'
 
 `, i.apiAddr, token)
+	fmt.Fprintf(out, "# The console, in a browser. The link logs in once, and may act.\n# %s\n\n", i.consoleLink)
 	fmt.Fprint(i.Out, out.String())
 	i.say("it stays up; Ctrl-C stops it")
 	return nil

@@ -33,7 +33,10 @@ type installation struct {
 	reaper    *process
 	api       *process
 	apiAddr   string
-	reader    *reader.Reader
+	console   *process
+	// consoleLink is the address of the console, which logs in once.
+	consoleLink string
+	reader      *reader.Reader
 	// passwords holds those of the logins, on the server of DATABASE_URL.
 	passwords map[string]string
 }
@@ -178,7 +181,16 @@ func (i *installation) startServices(ctx context.Context) error {
 	if i.api, err = start("api", "RAILHEAD_API_URL", install.API); err != nil {
 		return err
 	}
-	i.apiAddr, err = i.api.awaitFile(ctx, addrFile)
+	if i.apiAddr, err = i.api.awaitFile(ctx, addrFile); err != nil {
+		return err
+	}
+	linkFile := filepath.Join(i.Dir, "console.link")
+	common = append(common, "RAILHEAD_OPERATOR_URL="+i.loginURL(install.Operator), "RAILHEAD_CONSOLE_OPERATE=true",
+		"RAILHEAD_CONSOLE_LINK=operate", "RAILHEAD_CONSOLE_LINK_FILE="+linkFile)
+	if i.console, err = start("console", "RAILHEAD_READER_URL", install.Readonly); err != nil {
+		return err
+	}
+	i.consoleLink, err = i.console.awaitFile(ctx, linkFile)
 	return err
 }
 
@@ -199,7 +211,7 @@ func (i *installation) token(ctx context.Context) (string, error) {
 
 func (i *installation) stopServices() error {
 	var all []error
-	for _, each := range []*process{i.api, i.relayer, i.reaper} {
+	for _, each := range []*process{i.console, i.api, i.relayer, i.reaper} {
 		if each != nil {
 			all = append(all, each.stop(20*time.Second))
 		}
