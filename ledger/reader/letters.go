@@ -32,9 +32,27 @@ type LetterFilter struct {
 	// resolved, which are closed.
 	Status        string
 	ErrorCode     string
+	WithoutCode   bool // those without an error code; ErrorCode is then ignored
 	ParticipantID string
-	OlderThan     time.Duration // since it was opened, by the database clock; 0: of any age
-	Limit         int           // 1 to LettersMax; 0 is 100
+	// OlderThan and NewerThan bound the time since it was opened, by the database clock; 0: no bound.
+	OlderThan, NewerThan time.Duration
+	Limit                int         // 1 to LettersMax; 0 is 100
+	After                LetterPlace // continue after this letter; zero: from the start
+}
+
+// LetterPlace is the place of a dead letter in a list. It stays the same place if the letter leaves the
+// list.
+type LetterPlace struct {
+	At       time.Time // when an open letter was opened, or when a closed one was closed
+	OutboxID payment.ID
+}
+
+// Place returns where a list continues after this letter.
+func (l Letter) Place() LetterPlace {
+	if l.Open() {
+		return LetterPlace{l.OpenedAt, l.OutboxID}
+	}
+	return LetterPlace{l.UpdatedAt, l.OutboxID}
 }
 
 // LetterGroup counts the dead letters of one reason, code, rail and currency.
@@ -44,8 +62,11 @@ type LetterGroup struct {
 	RailType  string             `json:"rail_type"`
 	Currency  string             `json:"currency,omitempty"` // empty: the payloads have none
 	Letters   int64              `json:"letters"`
-	OldestMS  int64              `json:"oldest_ms"`        // since the first of them was opened
-	Amount    string             `json:"amount,omitempty"` // a decimal number, the sum of them
+	OldestMS  int64              `json:"oldest_ms"` // since the first of them was opened
+	// FirstAt and LastAt are when the first and the last of those counted were opened.
+	FirstAt time.Time `json:"first_at"`
+	LastAt  time.Time `json:"last_at"`
+	Amount  string    `json:"amount,omitempty"` // a decimal number, the sum of them
 }
 
 // LettersMax bounds a list of dead letters.
@@ -69,7 +90,8 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 	arguments, err := r.lettersOf(ctx, filter, limit)
 	if err == nil {
 		err = r.read(ctx, func(batch *pgx.Batch) {
-			batch.Queue(r.db.SQL[statement], arguments...).Query(store.Collect(&letters, scanListed))
+			place := []any{store.Timestamp(filter.After.At), store.UUID(filter.After.OutboxID)}
+			batch.Queue(r.db.SQL[statement], append(arguments, place...)...).Query(store.Collect(&letters, scanListed))
 		})
 	}
 	if err != nil {
@@ -78,23 +100,32 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 	return letters, nil
 }
 
-// lettersOf returns the arguments of a statement that lists dead letters.
+// lettersOf returns the arguments that statements about dead letters have in common.
 func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) ([]any, error) {
-	var before time.Time
-	if filter.OlderThan < 0 {
-		return nil, fmt.Errorf("%w: dead letters older than %s: an age is not negative",
-			outbox.ErrInvalid, filter.OlderThan)
+	if filter.OlderThan < 0 || filter.NewerThan < 0 {
+		return nil, fmt.Errorf("%w: dead letters older than %s or newer than %s: an age is not negative",
+			outbox.ErrInvalid, filter.OlderThan, filter.NewerThan)
 	}
-	if filter.OlderThan > 0 {
+	var before, since time.Time
+	if filter.OlderThan > 0 || filter.NewerThan > 0 {
 		now, err := r.now(ctx)
 		if err != nil {
 			return nil, err
 		}
-		before = now.Add(-filter.OlderThan)
+		if filter.OlderThan > 0 {
+			before = now.Add(-filter.OlderThan)
+		}
+		if filter.NewerThan > 0 {
+			since = now.Add(-filter.NewerThan)
+		}
+	}
+	code := store.Text(filter.ErrorCode)
+	if filter.WithoutCode {
+		code = pgtype.Text{Valid: true}
 	}
 	return []any{
 		store.Text(string(filter.Reason)), store.Text(filter.RailType), store.Text(filter.Status), limit,
-		store.Text(filter.ErrorCode), store.Text(filter.ParticipantID), store.Timestamp(before),
+		code, store.Text(filter.ParticipantID), store.Timestamp(before), store.Timestamp(since),
 	}, nil
 }
 
@@ -112,7 +143,8 @@ func (r *Reader) LettersByCode(
 		scan := func(row pgx.CollectableRow) (LetterGroup, error) {
 			var code, currency, amount pgtype.Text
 			var g LetterGroup
-			err := row.Scan(&g.Reason, &code, &g.RailType, &currency, &g.Letters, &g.OldestMS, &amount, &counted)
+			err := row.Scan(&g.Reason, &code, &g.RailType, &currency, &g.Letters, &g.OldestMS, &g.FirstAt, &g.LastAt,
+				&amount, &counted)
 			g.ErrorCode, g.Currency, g.Amount = code.String, currency.String, amount.String
 			return g, err
 		}
