@@ -74,6 +74,12 @@ type errIncomplete string
 
 func (e errIncomplete) Error() string { return "the form lacks " + string(e) }
 
+// signed is a reason for the operator log with the person who acts: the login there is that of the
+// console.
+func signed(reason string, person Person) string {
+	return reason + " (by " + person.Name + " with the console)"
+}
+
 // act does one act for a person with the role operate. The operator log has the login of the console
 // and, in the reason, the person.
 func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
@@ -93,7 +99,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 			"keeps it."})
 		return
 	}
-	err = one.do(r.Context(), c.operator, id, r.PostForm, reason+" (by "+person.Name+" with the console)")
+	err = one.do(r.Context(), c.operator, id, r.PostForm, signed(reason, person))
 	if incomplete, ok := err.(errIncomplete); ok {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
 			"Nothing was done. " + incomplete.Error() + "."})

@@ -26,6 +26,7 @@ import (
 type Reader interface {
 	Status(ctx context.Context) (reader.Status, error)
 	LettersByCode(ctx context.Context, filter reader.LetterFilter) ([]reader.LetterGroup, bool, error)
+	DeadLetters(ctx context.Context, filter reader.LetterFilter) ([]reader.Letter, error)
 	Find(ctx context.Context, reference string) ([]reader.Found, error)
 	Timeline(ctx context.Context, outboxID payment.ID) (reader.Timeline, error)
 	List(ctx context.Context, filter reader.ListFilter) (reader.List, error)

@@ -64,6 +64,9 @@ func (hostileReader) Status(context.Context) (reader.Status, error) {
 func (hostileReader) LettersByCode(context.Context, reader.LetterFilter) ([]reader.LetterGroup, bool, error) {
 	return filled[[]reader.LetterGroup](), false, nil
 }
+func (hostileReader) DeadLetters(context.Context, reader.LetterFilter) ([]reader.Letter, error) {
+	return filled[[]reader.Letter](), nil
+}
 func (hostileReader) Find(context.Context, string) ([]reader.Found, error) {
 	return append(filled[[]reader.Found](), filled[[]reader.Found]()...), nil
 }
@@ -110,6 +113,8 @@ func TestHostileText(t *testing.T) {
 		for _, path := range []string{
 			"/", "/payments?rail=" + strings.Repeat("%22%3E%3Cimg%20src=x%20onerror=HOSTILE%3E", 2) + "&state=PENDING",
 			"/payments/01900000-0000-7000-8000-000000000000", "/search?id=x", "/live.json", "/none", "/payments?state=%3Cimg",
+			"/dead-letters", "/dead-letters?code=" + strings.Repeat("%22%3E%3Cimg%20src=x%20onerror=HOSTILE%3E", 2) + "&rail=x",
+			"/dead-letters?triage=%3Cimg",
 		} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 			r.AddCookie(c.cookie(secret))
@@ -124,7 +129,7 @@ func TestHostileText(t *testing.T) {
 			if w.Code >= 500 {
 				t.Errorf("%s, %s: status %d", name, path, w.Code)
 			}
-			if strings.HasPrefix(path, "/payments/") && !strings.Contains(text, "HOSTILE") {
+			if (strings.HasPrefix(path, "/payments/") || path == "/dead-letters") && !strings.Contains(text, "HOSTILE") {
 				t.Errorf("%s, %s: the page shows none of it, so that the test looks at nothing", name, path)
 			}
 			if strings.Contains(text, "\u202e") || strings.Contains(text, "\x1b") {

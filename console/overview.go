@@ -33,7 +33,7 @@ type railRow struct {
 type overviewBody struct {
 	Tiles  []tile
 	Rails  []railRow
-	Groups []reader.LetterGroup
+	Groups []failureGroup
 	More   bool // there are more dead letters
 	Pauses []string
 	Now    string
@@ -51,7 +51,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request, _ Person) {
 }
 
 func bodyOf(s *seen) overviewBody {
-	body := overviewBody{Groups: s.Groups, More: s.More, Now: explain.Clock(s.Now)}
+	body := overviewBody{Groups: groupsOf(s.Groups, s.More, ""), More: s.More, Now: explain.Clock(s.Now)}
 	var waiting, due, unknown, inFlight, oldest int64
 	var calls, slots, open int
 	capped := false
@@ -87,7 +87,7 @@ func bodyOf(s *seen) overviewBody {
 		{Name: "outcome unknown", Value: count(unknown) + uncounted, Tone: toneIf(unknown > 0, explain.Alarm),
 			Metric: "railhead_unknown_open", Alert: "RailheadUnknownsGrowing", Link: "/payments?state=UNKNOWN"},
 		{Name: "dead letters", Value: count(s.Letters()) + plus(s.More), Tone: toneIf(s.Letters() > 0, explain.Alarm),
-			Metric: "dlq_depth", Alert: "RailheadDeadLettersGrowing", Link: "#groups"},
+			Metric: "dlq_depth", Alert: "RailheadDeadLettersGrowing", Link: "/dead-letters"},
 		{Name: "breakers open", Value: strconv.Itoa(open), Tone: toneIf(open > 0, explain.Alarm),
 			Metric: "railhead_rail_breaker_state", Alert: "RailheadBreakerOpen", Link: "#rails"},
 		{Name: "paused", Value: strconv.Itoa(len(body.Pauses)), Tone: toneIf(len(body.Pauses) > 0, explain.Warn),

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -26,14 +28,14 @@ func parsePages() pages {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"clock": explain.Clock, "span": explain.Span, "millis": explain.Millis, "line": explain.OneLine,
 		"dash": explain.OrDash, "since": time.Since,
-	}).ParseFS(templates, "templates/layout.html"))
+	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	all := make(pages)
 	entries, err := templates.ReadDir("templates")
 	if err != nil {
 		panic(err)
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); name != "layout.html" {
+		if name := entry.Name(); name != "layout.html" && name != "parts.html" {
 			all[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name))
 		}
 	}
@@ -89,10 +91,14 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, p problem) {
 	c.showWith(w, r, p.Status, "problem.html", page{Title: p.Title, Body: p})
 }
 
+// statePermission is the SQLSTATE of the server for what a login may not do.
+const statePermission = "42501"
+
 // failed shows an error of the ledger. What the schema says of a refusal has no value of a payload; any
 // other text stays in the log.
 func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	fault, refused := errors.AsType[*outbox.Fault](err)
+	blocked, waited := errors.AsType[*operator.BlockedError](err)
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment",
@@ -107,6 +113,11 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 		c.fail(w, r, problem{http.StatusBadRequest, "A value is not accepted", "Nothing was done. Check what you typed."})
 	case errors.Is(err, outbox.ErrInvalid):
 		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
+	case waited:
+		c.fail(w, r, problem{http.StatusConflict, "Another session holds a lock that this needs", blocked.Error()})
+	case ledger.SQLState(err) == statePermission:
+		c.fail(w, r, problem{http.StatusForbidden, "The database refuses this to the console",
+			"Nothing was done. The login of the console is not a member of the role that this needs: railhead roles diff"})
 	case errors.Is(r.Context().Err(), context.DeadlineExceeded):
 		c.fail(w, r, problem{http.StatusGatewayTimeout, "The database did not answer in time",
 			"Try again, with a narrower filter. What an act did is on the payment's page. railhead status shows whether " +

@@ -43,12 +43,7 @@ var filterNames = []string{
 
 // list shows a page of payments, by the filter in the address.
 func (c *Console) list(w http.ResponseWriter, r *http.Request, _ Person) {
-	query := url.Values{}
-	for _, name := range filterNames {
-		if value := strings.TrimSpace(r.FormValue(name)); value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := knownFields(r.URL.Query(), filterNames)
 	filter, err := filterOf(query)
 	if err != nil {
 		c.fail(w, r, problem{http.StatusBadRequest, "The filter can't be read", err.Error()})
@@ -59,16 +54,13 @@ func (c *Console) list(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.failed(w, r, err)
 		return
 	}
-	body := listBody{List: list, Query: query, States: knownStates(), Window: explain.Clock(list.Until)}
+	body := listBody{
+		List: list, Query: query, States: knownStates(), Rails: c.railNames(), Window: explain.Clock(list.Until),
+	}
 	if list.Until.Sub(list.Since) < 10*365*24*time.Hour {
 		body.Window = explain.Clock(list.Since) + " to " + body.Window
 	} else {
 		body.Window = "before " + body.Window
-	}
-	if seen := c.state.seen.Load(); seen != nil {
-		for _, rail := range seen.Rails {
-			body.Rails = append(body.Rails, rail.RailType)
-		}
 	}
 	for _, one := range list.Payments {
 		last := one.LastState
@@ -80,12 +72,7 @@ func (c *Console) list(w http.ResponseWriter, r *http.Request, _ Person) {
 		})
 	}
 	if !list.Next.IsZero() {
-		next := url.Values{}
-		for name := range query {
-			next.Set(name, query.Get(name))
-		}
-		next.Set("before", list.Next.String())
-		body.Next = "/payments?" + next.Encode()
+		body.Next = "/payments?" + with(query, "before", list.Next.String()).Encode()
 	}
 	c.show(w, r, "payments.html", page{Title: "Payments", Body: body})
 }

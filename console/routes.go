@@ -21,6 +21,8 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /payments", c.known(c.list))
 	mux.HandleFunc("GET /payments/{id}", c.known(c.payment))
 	mux.HandleFunc("POST /payments/{id}/{act}", c.operating(c.act))
+	mux.HandleFunc("GET /dead-letters", c.known(c.letters))
+	mux.HandleFunc("POST /dead-letters/{act}", c.operating(c.actOnLetters))
 	mux.HandleFunc("GET /runbooks/{alert}", c.known(c.runbook))
 	mux.HandleFunc("/", c.known(func(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such page", "Begin at the first page, or search."})
