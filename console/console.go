@@ -69,6 +69,8 @@ type Config struct {
 	// not used for the longest time.
 	SessionIdle, SessionMax time.Duration
 	SessionsMax             int
+	// StreamsMax is the maximum of live streams; default half of ConnectionsMax, as each needs one.
+	StreamsMax int
 }
 
 func (c Config) withDefaults() Config {
@@ -79,6 +81,7 @@ func (c Config) withDefaults() Config {
 	service.Fill(&c.SessionIdle, 30*time.Minute)
 	service.Fill(&c.SessionMax, 12*time.Hour)
 	service.Fill(&c.SessionsMax, 1000)
+	service.Fill(&c.StreamsMax, max(c.ConnectionsMax/2, 1))
 	return c
 }
 
@@ -100,6 +103,7 @@ func (c Config) validate(logins []Login) error {
 	service.Within(&b, "session idle", c.SessionIdle, time.Minute, 24*time.Hour)
 	service.Within(&b, "session max", c.SessionMax, time.Minute, 7*24*time.Hour)
 	service.Within(&b, "sessions", c.SessionsMax, 1, 100_000)
+	service.Within(&b, "streams", c.StreamsMax, 1, 100_000)
 	return b.Err()
 }
 
@@ -113,6 +117,7 @@ type Console struct {
 	listen   func() (net.Listener, error)
 	log      *slog.Logger
 	sessions *sessions
+	streams  *streams
 	pages    pages
 	state    state
 	handler  http.Handler
@@ -132,7 +137,8 @@ func New(
 	}
 	c := &Console{
 		config: config, reader: reader, operator: operator, logins: logins, listen: listen, log: log,
-		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax), pages: parsePages(),
+		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax),
+		streams:  newStreams(config.StreamsMax), pages: parsePages(),
 	}
 	c.handler = c.secure(c.routes())
 	return c, nil
@@ -174,13 +180,15 @@ func (c *Console) Run(ctx context.Context) error {
 		})
 }
 
-// server has the timeouts and limits of the API.
+// server has the timeouts and limits of the API. Live streams end when its shutdown begins.
 func (c *Console) server() *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler: c.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: c.config.RequestTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // it would print what clients sent
 	}
+	server.RegisterOnShutdown(c.streams.end)
+	return server
 }
 
 // address is where browsers reach the console.

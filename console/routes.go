@@ -16,6 +16,8 @@ func (c *Console) routes() http.Handler {
 	}
 	mux.HandleFunc("POST /logout", c.logout)
 	mux.HandleFunc("GET /{$}", c.known(c.overview))
+	mux.HandleFunc("GET "+streamPath, c.known(c.stream))
+	mux.HandleFunc("GET /state.json", c.known(c.stateNow))
 	mux.HandleFunc("GET /live.json", c.known(c.live))
 	mux.HandleFunc("GET /search", c.known(c.search))
 	mux.HandleFunc("GET /payments", c.known(c.list))

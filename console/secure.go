@@ -38,7 +38,11 @@ func (c *Console) secure(routes http.Handler) http.Handler {
 				"Use the address that the console was configured with."})
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), c.config.RequestTimeout)
+		within := c.config.RequestTimeout
+		if r.URL.Path == streamPath {
+			within = c.config.SessionMax
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), within)
 		defer cancel()
 		r = r.WithContext(ctx) // the deferred call needs the one that gets its pattern
 		r.Body = http.MaxBytesReader(w, r.Body, bodyMax)

@@ -28,6 +28,7 @@ func digestOf(secret string) digest { return sha256.Sum256([]byte(secret)) }
 type session struct {
 	person      Person
 	begun, used time.Time
+	ended       chan struct{} // closed when it is removed
 }
 
 // sessions are the sessions of this process, which end with it. It is safe for concurrent use.
@@ -52,33 +53,66 @@ func (s *sessions) begin(person Person) string {
 	var oldest digest
 	for key, one := range s.all {
 		if s.over(one, now) {
-			delete(s.all, key)
+			s.remove(key)
 		} else if found := s.all[oldest]; found == nil || one.used.Before(found.used) {
 			oldest = key
 		}
 	}
 	if len(s.all) >= s.most {
-		delete(s.all, oldest)
+		s.remove(oldest)
 	}
-	s.all[digestOf(secret)] = &session{person: person, begun: now, used: now}
+	s.all[digestOf(secret)] = &session{person: person, begun: now, used: now, ended: make(chan struct{})}
 	return secret
 }
 
 // person returns the person of a session, and notes its use.
 func (s *sessions) person(secret string) (Person, bool) {
-	key, now := digestOf(secret), time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if one := s.find(secret); one != nil {
+		one.used = time.Now()
+		return one.person, true
+	}
+	return Person{}, false
+}
+
+// peek returns the person of a session, of which it is no use.
+func (s *sessions) peek(secret string) (Person, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.find(secret); one != nil {
+		return one.person, true
+	}
+	return Person{}, false
+}
+
+// lasts reports whether a session is in force, and returns a channel that is closed when it is removed.
+// One that idles or is too old is removed only by the next call.
+func (s *sessions) lasts(secret string) (ended <-chan struct{}, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.find(secret); one != nil {
+		return one.ended, true
+	}
+	return nil, false
+}
+
+// find returns a session that is in force, or nil.
+func (s *sessions) find(secret string) *session {
+	key := digestOf(secret)
 	one := s.all[key]
-	if one == nil {
-		return Person{}, false
+	if one != nil && s.over(one, time.Now()) {
+		s.remove(key)
+		return nil
 	}
-	if s.over(one, now) {
+	return one
+}
+
+func (s *sessions) remove(key digest) {
+	if one := s.all[key]; one != nil {
+		close(one.ended)
 		delete(s.all, key)
-		return Person{}, false
 	}
-	one.used = now
-	return one.person, true
 }
 
 func (s *sessions) over(one *session, now time.Time) bool {
@@ -88,7 +122,7 @@ func (s *sessions) over(one *session, now time.Time) bool {
 func (s *sessions) end(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.all, digestOf(secret))
+	s.remove(digestOf(secret))
 }
 
 // cookie is the cookie of a session; no secret: one that removes it. A name with __Host- is
@@ -115,6 +149,10 @@ func (c *Console) secretOf(r *http.Request) string {
 	return ""
 }
 
+// backgroundHeader marks a request that an open page makes by itself. It is no use of the session: a page
+// that is left open must not keep it in force.
+const backgroundHeader = "Railhead-Background"
+
 // personOf returns who sent a request. A session by a client certificate is one only together with
 // the certificate.
 func (c *Console) personOf(r *http.Request) (Person, bool) {
@@ -122,7 +160,11 @@ func (c *Console) personOf(r *http.Request) (Person, bool) {
 	if secret == "" {
 		return Person{}, false
 	}
-	person, ok := c.sessions.person(secret)
+	find := c.sessions.person
+	if r.Header.Get(backgroundHeader) != "" || r.URL.Path == streamPath {
+		find = c.sessions.peek
+	}
+	person, ok := find(secret)
 	if !ok || person.certificate != "" && person.certificate != certificateOf(r) {
 		return Person{}, false
 	}

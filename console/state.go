@@ -34,24 +34,21 @@ func (s *seen) Stale() bool { return time.Since(s.Read) > staleAfter }
 // staleAfter is the age of a state from which the pages mark it.
 const staleAfter = 20 * time.Second
 
-// sample is a point of the live charts.
-type sample struct {
-	At       time.Time
-	Depth    int64
-	OldestMS int64
-	InFlight int64
-}
+// point is a point of the live charts: seconds since 1970, pending instructions, seconds for which the
+// oldest due one has been due, and instructions in flight.
+type point [4]int64
 
-// samplesMax bounds the points of the charts: an hour, if one is taken every 5 s.
-const samplesMax = 720
+// pointsMax bounds the points of the charts: an hour, if one is taken every 5 s.
+const pointsMax = 720
 
 // state is what was read of the cell. It is safe for concurrent use.
 type state struct {
 	seen atomic.Pointer[seen]
 	last service.Last
 
-	mu      sync.Mutex
-	samples []sample
+	mu     sync.Mutex
+	points []point
+	next   chan struct{} // closed with the next reading; nil: there is no reader of it
 }
 
 // refresh reads the state of the cell. It returns an error only if no later reading can succeed: the
@@ -59,12 +56,7 @@ type state struct {
 func (c *Console) refresh(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
 	defer cancel()
-	status, err := c.reader.Status(within)
-	var groups []reader.LetterGroup
-	var more bool
-	if err == nil {
-		groups, more, err = c.reader.LettersByCode(within, reader.LetterFilter{})
-	}
+	now, err := c.look(within)
 	switch {
 	case service.Fatal(err):
 		return errors.Join(errors.New("the console reads as a member of railhead_readonly"), err)
@@ -74,34 +66,67 @@ func (c *Console) refresh(ctx context.Context) error {
 		}
 		return nil
 	}
-	c.state.seen.Store(&seen{Status: status, Groups: groups, More: more, Read: time.Now()})
+	now.Read = time.Now()
+	c.state.seen.Store(now)
 	c.state.last.Mark()
-	c.state.add(status)
+	c.state.add(now.Status)
 	return nil
 }
 
-func (s *state) add(status reader.Status) {
-	point := sample{At: status.Now}
-	for _, rail := range status.Rails {
-		point.Depth += rail.Pending
-		point.InFlight += rail.InFlight
-		point.OldestMS = max(point.OldestMS, rail.OldestDueMS)
+// look reads the state of the cell.
+func (c *Console) look(ctx context.Context) (*seen, error) {
+	var now seen
+	var err error
+	if now.Status, err = c.reader.Status(ctx); err != nil {
+		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.samples) == samplesMax {
-		s.samples = append(s.samples[:0:0], s.samples[1:]...)
+	if now.Groups, now.More, err = c.reader.LettersByCode(ctx, reader.LetterFilter{}); err != nil {
+		return nil, err
 	}
-	s.samples = append(s.samples, point)
+	return &now, nil
 }
 
-// columns are the points as the charts take them: seconds since 1970, then one list for each line.
+func pointOf(status reader.Status) point {
+	at := point{status.Now.Unix()}
+	for _, rail := range status.Rails {
+		at[1] += rail.Pending
+		at[2] = max(at[2], rail.OldestDueMS/1000)
+		at[3] += rail.InFlight
+	}
+	return at
+}
+
+// add adds a point, and wakes those who wait for a reading.
+func (s *state) add(status reader.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.points) == pointsMax {
+		s.points = append(s.points[:0:0], s.points[1:]...)
+	}
+	s.points = append(s.points, pointOf(status))
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
+}
+
+// changed returns a channel that is closed with the next reading.
+func (s *state) changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
+	}
+	return s.next
+}
+
+// columns are the points as the charts take them: a list for each value.
 func (s *state) columns() [4][]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	columns := [4][]int64{{}, {}, {}, {}}
-	for _, point := range s.samples {
-		for n, value := range []int64{point.At.Unix(), point.Depth, point.OldestMS / 1000, point.InFlight} {
+	for _, point := range s.points {
+		for n, value := range point {
 			columns[n] = append(columns[n], value)
 		}
 	}
