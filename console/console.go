@@ -25,6 +25,7 @@ import (
 // in time and rows.
 type Reader interface {
 	Status(ctx context.Context) (reader.Status, error)
+	Pace(ctx context.Context) (reader.Pace, error)
 	LettersByCode(ctx context.Context, filter reader.LetterFilter) ([]reader.LetterGroup, bool, error)
 	DeadLetters(ctx context.Context, filter reader.LetterFilter) ([]reader.Letter, error)
 	Find(ctx context.Context, reference string) ([]reader.Found, error)

@@ -61,6 +61,7 @@ type hostileReader struct{ change func(*reader.Timeline) }
 func (hostileReader) Status(context.Context) (reader.Status, error) {
 	return filled[reader.Status](), nil
 }
+func (hostileReader) Pace(context.Context) (reader.Pace, error) { return filled[reader.Pace](), nil }
 func (hostileReader) LettersByCode(context.Context, reader.LetterFilter) ([]reader.LetterGroup, bool, error) {
 	return filled[[]reader.LetterGroup](), false, nil
 }

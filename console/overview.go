@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -81,6 +82,7 @@ func bodyOf(s *seen) overviewBody {
 			Alert: "RailheadOldestPendingTooOld", Link: "/payments?state=PENDING"},
 		{Name: "oldest due", Value: age(oldest), Tone: toneIf(oldest > 300_000, explain.Alarm),
 			Metric: "oldest_pending_age_seconds", Alert: "RailheadOldestPendingTooOld", Link: "/payments?state=PENDING"},
+		throughput(s.Pace), latency(s.Pace),
 		{Name: "in flight", Value: count(inFlight) + plus(s.IsCutShort(reader.PartInFlight)),
 			Note:   fmt.Sprintf("%d calls of %d", calls, slots),
 			Metric: "stuck_dispatching_count", Alert: "RailheadStuckDispatching"},
@@ -120,6 +122,51 @@ func railOf(rail reader.RailStatus, s *seen) railRow {
 		row.Pause = explain.SayPause(*s.Everything)
 	}
 	return row
+}
+
+// throughput is what was dispatched per second.
+func throughput(pace *reader.Pace) tile {
+	one := tile{
+		Name: "dispatched per second", Value: "-", Note: notRead, Metric: "attempts_total",
+		Alert: "RailheadDispatchSuccessBudgetBurn", Link: "/payments?state=DISPATCHED",
+	}
+	if pace != nil {
+		lastMinute, all := pace.PerSecond()
+		span := pace.Now.Sub(pace.Since)
+		one.Value = rate(lastMinute)
+		one.Note = fmt.Sprintf("in the last %s; %s in the last %s", explain.Span(min(span, time.Minute)), rate(all),
+			explain.Span(span))
+	}
+	return one
+}
+
+// latency is how long payments took from when they could be sent first.
+func latency(pace *reader.Pace) tile {
+	one := tile{
+		Name: "enqueue to dispatched", Value: "-", Note: notRead, Metric: "dispatch_latency_ms",
+		Alert: "RailheadDispatchLatencyBudgetBurn",
+	}
+	switch {
+	case pace == nil:
+	case pace.Measured == 0:
+		one.Note = "no rail took a payment in the last " + explain.Span(pace.Now.Sub(pace.Since))
+	default:
+		one.Value = explain.Span(pace.P50)
+		one.Note = fmt.Sprintf("p50; p95 %s, p99 %s of the last %d, from the enqueue or not_before; the metric begins with "+
+			"the claim", explain.Span(pace.P95), explain.Span(pace.P99), pace.Measured)
+	}
+	return one
+}
+
+// notRead is the note of a tile without its number.
+const notRead = "it could not be read"
+
+// rate is a number per second.
+func rate(perSecond float64) string {
+	if perSecond >= 10 || perSecond == 0 {
+		return strconv.FormatFloat(perSecond, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(perSecond, 'f', 2, 64)
 }
 
 // components counts those whose heartbeat is old.

@@ -17,6 +17,7 @@ type seen struct {
 	reader.Status
 	Groups []reader.LetterGroup // of open dead letters
 	More   bool                 // there are more dead letters than Groups counts
+	Pace   *reader.Pace         // nil: it could not be read
 	Read   time.Time            // by this host's clock
 }
 
@@ -82,6 +83,12 @@ func (c *Console) look(ctx context.Context) (*seen, error) {
 	}
 	if now.Groups, now.More, err = c.reader.LettersByCode(ctx, reader.LetterFilter{}); err != nil {
 		return nil, err
+	}
+	// The archive may be locked while a month is attached; the rest of the state is no less true.
+	if pace, err := c.reader.Pace(ctx); err == nil {
+		now.Pace = &pace
+	} else if ctx.Err() == nil {
+		c.log.WarnContext(ctx, "the pace was not read", "error", err)
 	}
 	return &now, nil
 }
