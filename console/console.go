@@ -51,6 +51,9 @@ type Config struct {
 	// another host are refused. Empty: the address that the console listens on, which must be a
 	// loopback address then, or have TLS.
 	PublicURL string
+	// TraceURL is the address of a trace, with {trace_id} in place of its id, such as
+	// https://traces.example/trace/{trace_id}. Empty: pages have no links to traces.
+	TraceURL string
 	// TLS are the files of the certificate. Without them a proxy has to provide TLS, unless the
 	// console listens on a loopback address.
 	TLS service.TLSFiles
@@ -93,6 +96,9 @@ func (c Config) validate(logins []Login) error {
 		if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
 			b.Refuse("the public URL must be such as https://railhead.example, without a path")
 		}
+	}
+	if c.TraceURL != "" && traceLink(c.TraceURL, strings.Repeat("0", 32)) == "" {
+		b.Refuse("the address of traces must be such as https://traces.example/trace/{trace_id}")
 	}
 	if len(logins) == 0 {
 		b.Refuse("there is no way to log in: configure OIDC, client certificates or the one-time link")

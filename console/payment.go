@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -25,6 +26,7 @@ type paymentBody struct {
 	Payload string // without its values
 	Cell    string // for the statement that shows the same
 	Did     string // the act that was just done; empty: none
+	Trace   string // the address of the trace of its enqueue; empty: none
 }
 
 // storyRow is a line of the history.
@@ -75,6 +77,9 @@ func (c *Console) paymentBody(line reader.Timeline) paymentBody {
 		Line: line, Next: explain.NextStep(line), Acts: explain.Acts(line), Story: storyOf(line),
 		Payload: redacted(line.Payload), Cell: c.config.Cell,
 	}
+	if caller := tracing.Caller(line.Headers); caller.IsValid() && c.config.TraceURL != "" {
+		body.Trace = traceLink(c.config.TraceURL, caller.TraceID().String())
+	}
 	for _, fact := range explain.Head(line) {
 		switch fact.Name {
 		case "money":
@@ -92,6 +97,20 @@ func (c *Console) paymentBody(line reader.Timeline) paymentBody {
 		body.Remedy = explain.Remedy(line)
 	}
 	return body
+}
+
+// traceLink is the address of a trace; empty: the template is none of an address.
+func traceLink(template, traceID string) string {
+	const place = "{trace_id}"
+	if !strings.Contains(template, place) {
+		return ""
+	}
+	link := strings.ReplaceAll(template, place, traceID)
+	at, err := url.Parse(link)
+	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || strings.Contains(at.Host, traceID) {
+		return ""
+	}
+	return link
 }
 
 func storyOf(line reader.Timeline) []storyRow {

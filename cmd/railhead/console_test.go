@@ -72,6 +72,8 @@ func TestConsoleSettings(t *testing.T) {
 			"RAILHEAD_CONSOLE_LINK=root", "RAILHEAD_CONSOLE_CERT_FILE=x", "RAILHEAD_CONSOLE_OIDC_ISSUER=https://login.example",
 			"RAILHEAD_CONSOLE_OIDC_CLIENT_SECRET=plain",
 		}, []string{"read or operate", "go together", "the client id", "the public URL", "no group", "CLIENT_SECRET"}},
+		"traces": {[]string{"RAILHEAD_CONSOLE_LINK=read", "RAILHEAD_CONSOLE_TRACE_URL=javascript:{trace_id}"},
+			[]string{"the address of traces"}},
 		"in the clear": {[]string{"RAILHEAD_CONSOLE_ADDR=0.0.0.0:0", "RAILHEAD_CONSOLE_LINK=read"}, []string{"loopback"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,6 +120,7 @@ func consoleVariables() variables {
 			{"RAILHEAD_CONSOLE_ADDR", "127.0.0.1:0", "address that browsers reach, itself or by a proxy; port 0 is any free one"},
 			{"RAILHEAD_CONSOLE_ADDR_FILE", "", "file that the bound address is written to"},
 			{"RAILHEAD_CONSOLE_PUBLIC_URL", "", "address that people type, such as https://railhead.example; other hosts are refused; OpenID Connect and a proxy with TLS need it"},
+			{"RAILHEAD_CONSOLE_TRACE_URL", "", "address of a trace, with {trace_id} in place of its id, such as https://traces.example/trace/{trace_id}; without it a payment has no link to its trace"},
 			{"RAILHEAD_CONSOLE_OPERATE", "false", "true: people with the role operate may act, with RAILHEAD_OPERATOR_URL; else the console is read-only"},
 			{"RAILHEAD_CONSOLE_CERT_FILE", "", "its certificate, in PEM, read again when it changes; without it TLS has to be in front of it, except on a loopback address"},
 			{"RAILHEAD_CONSOLE_KEY_FILE", "", "the certificate's key"},

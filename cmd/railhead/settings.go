@@ -63,6 +63,7 @@ type settings struct {
 	ConsoleAddr         string `env:"RAILHEAD_CONSOLE_ADDR" envDefault:"127.0.0.1:0"`
 	ConsoleFile         string `env:"RAILHEAD_CONSOLE_ADDR_FILE"` // the bound address is written here
 	ConsolePublicURL    string `env:"RAILHEAD_CONSOLE_PUBLIC_URL"`
+	ConsoleTraceURL     string `env:"RAILHEAD_CONSOLE_TRACE_URL"`
 	ConsoleOperate      bool   `env:"RAILHEAD_CONSOLE_OPERATE"`
 	ConsoleCertFile     string `env:"RAILHEAD_CONSOLE_CERT_FILE"`
 	ConsoleKeyFile      string `env:"RAILHEAD_CONSOLE_KEY_FILE"`
