@@ -92,6 +92,7 @@ func TestPayment(t *testing.T) {
 	s.want(s.do(client, "POST", path+"/cancel", nil), 400, "needs a reason")
 	s.want(s.do(client, "POST", path+"/resolve", url.Values{"reason": {"x"}}), 400, "the day of the evidence")
 	s.want(s.do(client, "POST", path+"/replay", url.Values{"reason": {"x"}}), 409, "Nothing was done")
+	s.want(s.do(client, "POST", path+"/acknowledge", url.Values{"reason": {"x"}}), 404, "has no dead letter")
 	s.want(s.do(client, "POST", path+"/steal", url.Values{"reason": {"x"}}), 404, "no such act")
 	got = s.want(s.do(client, "POST", path+"/cancel", url.Values{"reason": {"as ordered"}}), 303)
 	s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "Cancelled.", "operator: cancel", "as ordered")

@@ -100,21 +100,24 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	fault, refused := errors.AsType[*outbox.Fault](err)
 	blocked, waited := errors.AsType[*operator.BlockedError](err)
 	switch {
+	case refused && outbox.SentinelOf(fault.SQLState) != nil:
+		status, title := http.StatusConflict, "This is refused"
+		if errors.Is(err, outbox.ErrNotAllowed) {
+			title = "The state of the payment does not allow this"
+		} else if errors.Is(err, outbox.ErrNotFound) { // the payment, or its dead letter
+			status, title = http.StatusNotFound, "There is nothing to do this to"
+		}
+		c.fail(w, r, problem{status, title, "Nothing was done. " + fault.Error()})
 	case errors.Is(err, outbox.ErrNotFound):
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment",
 			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole."})
-	case refused && outbox.SentinelOf(fault.SQLState) != nil:
-		title := "This is refused"
-		if errors.Is(err, outbox.ErrNotAllowed) {
-			title = "The state of the payment does not allow this"
-		}
-		c.fail(w, r, problem{http.StatusConflict, title, "Nothing was done. " + fault.Error()})
 	case refused: // by a type of the server
 		c.fail(w, r, problem{http.StatusBadRequest, "A value is not accepted", "Nothing was done. Check what you typed."})
 	case errors.Is(err, outbox.ErrInvalid):
 		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
 	case waited:
-		c.fail(w, r, problem{http.StatusConflict, "Another session holds a lock that this needs", blocked.Error()})
+		c.fail(w, r, problem{http.StatusConflict, "Another session holds a lock that this needs",
+			"Try again in a moment: " + blocked.Error()})
 	case ledger.SQLState(err) == statePermission:
 		c.fail(w, r, problem{http.StatusForbidden, "The database refuses this to the console",
 			"Nothing was done. The login of the console is not a member of the role that this needs: railhead roles diff"})
