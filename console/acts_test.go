@@ -59,6 +59,8 @@ func TestReaderMayNotAct(t *testing.T) {
 			}
 			for _, act := range everyAct {
 				s.want(s.do(client, "POST", "/payments/"+id.String()+"/"+act, url.Values{"reason": {"x"}}), 403, test.says)
+				s.want(s.do(client, "POST", "/dead-letters/"+act,
+					url.Values{"id": {id.String()}, "count": {"1"}, "reason": {"x"}}), 403, test.says)
 			}
 			if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL"); n != 0 {
 				t.Errorf("the operator log has %d acts", n)
@@ -104,6 +106,27 @@ func TestPayment(t *testing.T) {
 	}
 }
 
+// TestDatabaseRefuses: where the page let an act pass, the database refuses it to a login of another role.
+func TestDatabaseRefuses(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serveAs(t, cell, console.Operate, celltest.Readonly)
+	id := enqueue(t, cell, "1")
+	client := s.login()
+	for _, act := range everyAct {
+		s.want(s.do(client, "POST", "/payments/"+id.String()+"/"+act, url.Values{
+			"reason": {"x"}, "date": {"2026-11-27"}, "found": {"not_executed"}, "document": {"x"},
+		}), 403, "The database refuses this")
+	}
+	for _, act := range []string{"acknowledge", "escalate", "inquire", "replay", "close"} {
+		s.want(s.do(client, "POST", "/dead-letters/"+act,
+			url.Values{"id": {id.String()}, "count": {"1"}, "reason": {"x"}}), 200, "1 refused", "does not let the login")
+	}
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL"); n != 0 {
+		t.Errorf("the operator log has %d acts", n)
+	}
+}
+
 // runbooks are the links to runbooks.
 var runbooks = regexp.MustCompile(`href="(/runbooks/\w+)"`)
 
@@ -113,6 +136,7 @@ func TestOverview(t *testing.T) {
 	s := serve(t, celltest.New(t), console.Read, false)
 	client := s.login()
 	page := s.want(s.do(client, "GET", "/", nil), 200, "State as of", "outbox_pending_depth", "dlq_depth", "bank",
+		"dispatched per second", "no rail took a payment in the last 1h00m", `id="badge" href="/dead-letters"`,
 		"no running relayer serves rail bank", "No dead letter is open")
 	links := runbooks.FindAllStringSubmatch(page.text, -1)
 	if len(links) < 8 {
@@ -123,6 +147,7 @@ func TestOverview(t *testing.T) {
 	}
 	s.want(s.do(client, "GET", "/runbooks/RailheadNone", nil), 404)
 	s.want(s.do(client, "GET", "/live.json", nil), 200, "[[")
+	s.want(s.do(client, "GET", "/state.json", nil), 200, `"letters":"0"`, `"open":false`)
 	s.want(s.do(client, "GET", "/payments/01900000-0000-7000-8000-000000000000", nil), 404, "no such payment")
 	s.want(s.do(client, "GET", "/search?id=nothing", nil), 404, "no such payment")
 }

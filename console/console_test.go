@@ -34,6 +34,15 @@ type site struct {
 // serve runs a console; acts is whether it has the acts of operators.
 func serve(t *testing.T, cell *celltest.Cell, role console.Role, acts bool) *site {
 	t.Helper()
+	if acts {
+		return serveAs(t, cell, role, celltest.Operator)
+	}
+	return serveAs(t, cell, role, "")
+}
+
+// serveAs is serve with the login that acts; empty: none.
+func serveAs(t *testing.T, cell *celltest.Cell, role console.Role, login string) *site {
+	t.Helper()
 	config := ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema, Name: "console of a test"}
 	reading, err := reader.Open(t.Context(), config)
 	if err != nil {
@@ -41,8 +50,8 @@ func serve(t *testing.T, cell *celltest.Cell, role console.Role, acts bool) *sit
 	}
 	t.Cleanup(reading.Close)
 	var acting console.Operator
-	if acts {
-		config.URL = cell.URL(celltest.Operator)
+	if login != "" {
+		config.URL = cell.URL(login)
 		opened, err := operator.Open(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
@@ -170,14 +179,18 @@ func TestNothingWithoutLogin(t *testing.T) {
 	t.Parallel()
 	s := serve(t, celltest.New(t), console.Operate, true)
 	id := "01900000-0000-7000-8000-000000000000"
-	for _, path := range []string{"/", "/live.json", "/payments", "/payments/" + id, "/search?id=x", "/none",
-		"/runbooks/RailheadBreakerOpen"} {
+	for _, path := range []string{
+		"/", "/live", "/state.json", "/live.json", "/payments", "/payments/" + id, "/dead-letters", "/search?id=x", "/none",
+		"/runbooks/RailheadBreakerOpen",
+	} {
 		if got := s.want(s.do(s.browser(), "GET", path, nil), 401, "Log in"); strings.Contains(got.text, "State as of") {
 			t.Errorf("%s shows the state of the cell", path)
 		}
 	}
 	for _, act := range everyAct {
 		s.want(s.do(s.browser(), "POST", "/payments/"+id+"/"+act, url.Values{"reason": {"x"}}), 401)
+		s.want(s.do(s.browser(), "POST", "/dead-letters/"+act,
+			url.Values{"id": {id}, "count": {"1"}, "reason": {"x"}}), 401)
 	}
 }
 
@@ -235,7 +248,7 @@ func TestOtherSites(t *testing.T) {
 	for _, headers := range [][]string{
 		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
 	} {
-		for _, path := range []string{"/logout", "/payments/" + id + "/cancel", "/login/link"} {
+		for _, path := range []string{"/logout", "/payments/" + id + "/cancel", "/dead-letters/replay", "/login/link"} {
 			s.want(s.do(client, "POST", path, url.Values{"reason": {"x"}}, headers...), 403, "another site")
 		}
 	}
