@@ -94,6 +94,7 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"gauges_stuck":        {StuckMax},
 		"gauges_server":       {DepthMax},
 		"gauges_holders":      {gaugeHoldersMax},
+		"payment_deliveries":  {id},
 	}
 	conn := cell.Conn(t, celltest.Readonly)
 	if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
