@@ -30,6 +30,7 @@ type Reader interface {
 	DeadLetters(ctx context.Context, filter reader.LetterFilter) ([]reader.Letter, error)
 	Find(ctx context.Context, reference string) ([]reader.Found, error)
 	Timeline(ctx context.Context, outboxID payment.ID) (reader.Timeline, error)
+	Deliveries(ctx context.Context, outboxID payment.ID) ([]reader.Delivery, error)
 	List(ctx context.Context, filter reader.ListFilter) (reader.List, error)
 }
 

@@ -76,6 +76,9 @@ func (h hostileReader) Timeline(context.Context, payment.ID) (reader.Timeline, e
 	h.change(&line)
 	return line, nil
 }
+func (hostileReader) Deliveries(context.Context, payment.ID) ([]reader.Delivery, error) {
+	return filled[[]reader.Delivery](), nil
+}
 func (hostileReader) List(context.Context, reader.ListFilter) (reader.List, error) {
 	return filled[reader.List](), nil
 }

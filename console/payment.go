@@ -27,6 +27,8 @@ type paymentBody struct {
 	Cell    string // for the statement that shows the same
 	Did     string // the act that was just done; empty: none
 	Trace   string // the address of the trace of its enqueue; empty: none
+	// Deliveries are the lines about each endpoint.
+	Deliveries []explain.Fact
 }
 
 // storyRow is a line of the history.
@@ -66,19 +68,27 @@ func (c *Console) payment(w http.ResponseWriter, r *http.Request, person Person)
 		c.failed(w, r, err)
 		return
 	}
-	body := c.paymentBody(line)
+	deliveries, err := c.reader.Deliveries(r.Context(), id)
+	body := c.paymentBody(line, deliveries)
+	if err != nil { // what is known about the money is no less true
+		c.log.WarnContext(r.Context(), "the deliveries of a payment were not read", "error", err)
+		body.Deliveries = []explain.Fact{{Name: "endpoints", Text: "they could not be read: reload", Tone: explain.Warn}}
+	}
 	body.MayAct = c.operator != nil && person.May()
 	body.Did = acts[r.FormValue("did")].done
 	c.show(w, r, "payment.html", page{Title: "Payment " + line.InstructionID, Body: body})
 }
 
-func (c *Console) paymentBody(line reader.Timeline) paymentBody {
+func (c *Console) paymentBody(line reader.Timeline, deliveries []reader.Delivery) paymentBody {
 	body := paymentBody{
-		Line: line, Next: explain.NextStep(line), Acts: explain.Acts(line), Story: storyOf(line),
+		Line: line, Next: explain.NextStep(line), Acts: explain.Acts(line), Story: storyOf(line, deliveries),
 		Payload: redacted(line.Payload), Cell: c.config.Cell,
 	}
 	if caller := tracing.Caller(line.Headers); caller.IsValid() && c.config.TraceURL != "" {
 		body.Trace = traceLink(c.config.TraceURL, caller.TraceID().String())
+	}
+	for _, delivery := range deliveries {
+		body.Deliveries = append(body.Deliveries, explain.DeliveryLines(delivery)...)
 	}
 	for _, fact := range explain.Head(line) {
 		switch fact.Name {
@@ -113,9 +123,9 @@ func traceLink(template, traceID string) string {
 	return link
 }
 
-func storyOf(line reader.Timeline) []storyRow {
+func storyOf(line reader.Timeline, deliveries []reader.Delivery) []storyRow {
 	var rows []storyRow
-	for _, event := range explain.EventsOf(line) {
+	for _, event := range explain.WithDeliveries(explain.EventsOf(line), deliveries) {
 		row := storyRow{Event: event, Note: explain.Printable(event.Note)}
 		if a := event.Row; a != nil {
 			row.State, row.Tone, row.Result = string(a.State), explain.ToneOfState(string(a.State)), a.Result

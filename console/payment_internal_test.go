@@ -1,13 +1,44 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/payment"
 )
+
+// lockedReader can't read deliveries.
+type lockedReader struct{ hostileReader }
+
+func (lockedReader) Deliveries(context.Context, payment.ID) ([]reader.Delivery, error) {
+	return nil, errors.New("DE02-SECRET")
+}
+
+// TestPaymentWithoutDeliveries: a payment's page shows what is known about its money, although the deliveries
+// of its events can't be read.
+func TestPaymentWithoutDeliveries(t *testing.T) {
+	t.Parallel()
+	quiet := hostileReader{func(*reader.Timeline) {}}
+	c, err := New(Config{}, []Login{NewLink(Read)}, lockedReader{quiet}, nil, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/payments/01900000-0000-7000-8000-000000000000", nil)
+	r.AddCookie(c.cookie(c.sessions.begin(Person{Role: Read})))
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	if text := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(text, "they could not be read") ||
+		!strings.Contains(text, "What is certain about the money") || strings.Contains(text, "SECRET") {
+		t.Errorf("status %d: %s", w.Code, text)
+	}
+}
 
 // TestTraceLink: a payment has a link to its trace if its headers have one and the setting is an address.
 func TestTraceLink(t *testing.T) {
@@ -30,7 +61,7 @@ func TestTraceLink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.paymentBody(reader.Timeline{Headers: headers}).Trace; got != test.want {
+		if got := c.paymentBody(reader.Timeline{Headers: headers}, nil).Trace; got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
