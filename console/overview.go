@@ -140,10 +140,10 @@ func throughput(pace *reader.Pace) tile {
 	return one
 }
 
-// latency is how long payments took from when they could be sent first.
+// latency is how long payments took from the enqueue, or from not_before.
 func latency(pace *reader.Pace) tile {
 	one := tile{
-		Name: "enqueue to dispatched", Value: "-", Note: notRead, Metric: "dispatch_latency_ms",
+		Name: "enqueue to dispatched, p50", Value: "-", Note: notRead, Metric: "dispatch_latency_ms",
 		Alert: "RailheadDispatchLatencyBudgetBurn",
 	}
 	switch {
@@ -152,8 +152,8 @@ func latency(pace *reader.Pace) tile {
 		one.Note = "no rail took a payment in the last " + explain.Span(pace.Now.Sub(pace.Since))
 	default:
 		one.Value = explain.Span(pace.P50)
-		one.Note = fmt.Sprintf("p50; p95 %s, p99 %s of the last %d, from the enqueue or not_before; the metric begins with "+
-			"the claim", explain.Span(pace.P95), explain.Span(pace.P99), pace.Measured)
+		one.Note = fmt.Sprintf("p95 %s, p99 %s of the last %d; the metric begins with the claim", explain.Span(pace.P95),
+			explain.Span(pace.P99), pace.Measured)
 	}
 	return one
 }
@@ -181,12 +181,16 @@ func components(beats []reader.Beat) tile {
 			running++
 		}
 	}
-	note := "all heartbeats are fresh"
-	if len(late) > 0 {
+	note := "no heartbeat is stale"
+	switch {
+	case len(late) == 0 && running == 0:
+		note = "no component runs"
+	case len(late) > 0:
 		note = "stale: " + explain.Bounded(strings.Join(late, ", "), 60)
 	}
 	return tile{
-		Name: "components", Value: strconv.Itoa(running), Note: note, Tone: toneIf(len(late) > 0, explain.Alarm),
+		Name: "components", Value: strconv.Itoa(running), Note: note,
+		Tone:   toneIf(len(late) > 0 || running == 0, explain.Alarm),
 		Metric: "railhead_components", Alert: "RailheadComponentStale",
 	}
 }

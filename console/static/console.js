@@ -56,7 +56,7 @@
     setInterval(subscribe, 60000);
     setInterval(() => {
       if (over || document.hidden || Date.now() - heard <= staleAfter) return;
-      say("Stale: nothing was heard of the console since " + new Date(heard).toISOString() +
+      say("Stale: nothing was heard from the console since " + new Date(heard).toISOString() +
         ", and this may no longer be the state of the cell", true);
     }, 1000);
     document.addEventListener("visibilitychange", () => {
@@ -139,9 +139,14 @@
     for (const place of charts.querySelectorAll("[data-chart]")) {
       const line = lines[place.dataset.chart];
       const axis = { stroke: color.color, grid: { stroke: color.getPropertyValue("--rule") } };
+      const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);
+      const times = { ...axis, space: 80, values: (_, splits) => splits.map(clock) };
       const plot = new window.uPlot({
-        width: place.clientWidth || 320, height: 180, tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-        series: [{ label: "UTC" }, { label: line.label, stroke: color.getPropertyValue("--link"), width: 2 }], axes: [axis, axis],
+        width: place.clientWidth || 320, height: 180, axes: [times, axis],
+        series: [
+          { label: "UTC", value: (_, seconds) => (seconds === null ? "-" : clock(seconds)) },
+          { label: line.label, stroke: color.getPropertyValue("--link"), width: 2 },
+        ],
       }, [[], []], place);
       plots.push({ plot, line, place });
     }
