@@ -116,6 +116,19 @@ func versionOf(functions []function) version {
 
 const versionFunction = "schema_version"
 
+// StampIn returns the newest migration of a cell, and the oldest migration whose binaries work
+// on it, from the body of its function schema_version; zeros if the body has none.
+func StampIn(body string) (migration, serves int64) {
+	stamp := versionOf([]function{{Name: versionFunction, Body: body}})
+	return stamp.migration, stamp.serves
+}
+
+// Newest returns the newest migration of this build.
+func Newest() (int64, error) {
+	wanted, err := wantedOf.of(DefaultCell)
+	return wanted.version.migration, err
+}
+
 // wantedVersion returns the version to which this build migrates a cell.
 func wantedVersion(cell string) (version, error) {
 	bodies, err := functionBodies(cell)

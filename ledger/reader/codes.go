@@ -1,0 +1,67 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+)
+
+// RailCodes are the codes of a rail in the newest rows of the archive.
+type RailCodes struct {
+	// Looked counts the rows that were read, of all rails: those that answer, repair or act, the
+	// newest ones, at most CodesLooked. OfRail counts those of this rail.
+	Looked, OfRail int64
+	Since          time.Time // the oldest of the rows that were read; zero: there are none
+	Codes          []RailCode
+	More           bool // there are more codes than Codes has
+}
+
+// RailCode is a code of a rail with one result.
+type RailCode struct {
+	Code    string
+	Table   string // the code table that classified it, with its edition, or profile
+	Result  string
+	Answers int64
+	FirstAt time.Time
+	LastAt  time.Time
+}
+
+// CodesLooked is the maximum of rows that RailCodes reads.
+const CodesLooked = 10_000
+
+// codesMax bounds the codes of a rail, with each result, that are returned.
+const codesMax = 200
+
+// RailCodes counts the codes of a rail in the newest rows of the archive. It reads them by the index
+// of the event stream.
+func (r *Reader) RailCodes(ctx context.Context, railType string) (RailCodes, error) {
+	codes := RailCodes{Codes: []RailCode{}}
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["index_order"])
+		batch.Queue(r.db.SQL["rail_codes"], railType, CodesLooked, codesMax).Query(store.Each(codes.scan))
+	})
+	if err != nil {
+		return RailCodes{}, fmt.Errorf("reading the codes of rail %q: %w", store.Bound(railType, 64), err)
+	}
+	return codes, nil
+}
+
+func (c *RailCodes) scan(row pgx.CollectableRow) error {
+	var code, table, result pgtype.Text
+	var answers, all pgtype.Int8
+	var since, first, last pgtype.Timestamptz
+	err := row.Scan(&c.Looked, &c.OfRail, &since, &code, &table, &result, &answers, &first, &last, &all)
+	c.Since, c.More = store.OrZero(since), all.Int64 > codesMax
+	if code.Valid {
+		c.Codes = append(c.Codes, RailCode{
+			Code: code.String, Table: table.String, Result: result.String, Answers: answers.Int64,
+			FirstAt: store.OrZero(first), LastAt: store.OrZero(last),
+		})
+	}
+	return err
+}
