@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ingest/webhook"
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
@@ -58,19 +59,13 @@ func endpointsCommand() *cobra.Command {
 func writeEndpoints(o output, all []outbox.ListedEndpoint) error {
 	rows := make([][]cell, 0, len(all))
 	for _, e := range all {
-		state := cell{text: "has a process"}
-		switch {
-		case !e.PausedAt.IsZero():
-			state = cell{"paused: " + oneLine(e.PauseReason), alarm}
-		case e.LeaseUntil.Before(time.Now()):
-			state = cell{"no process has it", alarm}
-		}
+		state, tone := explain.EndpointState(e, time.Now())
 		given := cell{text: strconv.Itoa(e.GivenUp)}
 		if e.GivenUp > 0 {
 			given.tone = alarm
 		}
 		rows = append(rows, []cell{
-			{text: e.Endpoint}, state, {text: clock(e.ReadUntil)}, {text: strconv.Itoa(e.Waiting)}, given,
+			{text: e.Endpoint}, {state, toneIn(tone)}, {text: clock(e.ReadUntil)}, {text: strconv.Itoa(e.Waiting)}, given,
 			{text: clock(e.OldestWaiting)},
 			{text: clock(e.DeliveredAt)}, {text: orDash(oneLine(e.LastStatus))},
 		})
@@ -96,26 +91,9 @@ func heldCommand() *cobra.Command {
 				if o.json {
 					return o.document(held)
 				}
-				return o.text("%s\n", heldSentence(held))
+				return o.text("%s\n", explain.HeldEvents(held))
 			})
 		},
-	}
-}
-
-// heldSentence names the transaction that holds events back.
-func heldSentence(held reader.HeldEvents) string {
-	if held.Since.IsZero() {
-		return "no row is held from callers"
-	}
-	said := "rows since " + clock(held.Since) + " are held from callers"
-	switch {
-	case held.Prepared != "":
-		return said + ": the oldest transaction is the prepared one " + oneLine(held.Prepared)
-	case held.PID != 0:
-		return said + fmt.Sprintf(": the oldest transaction is that of process %d, login %s, database %s, application %q",
-			held.PID, orDash(oneLine(held.Login)), orDash(oneLine(held.Database)), oneLine(held.Application))
-	default:
-		return said + ": the oldest transaction has ended since"
 	}
 }
 

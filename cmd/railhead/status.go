@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
@@ -235,11 +236,11 @@ func writeHeartbeats(o output, beats []reader.Beat) error {
 	if len(beats) == 0 {
 		return o.text("\nno relayer and no reaper has run here within a day\n")
 	}
-	tones := map[reader.Freshness]tone{reader.Fresh: good, reader.Warning: warn, reader.Stale: alarm}
 	rows := make([][]cell, 0, len(beats))
 	for _, beat := range beats {
+		tone := toneIn(explain.ToneOfFreshness(beat.Freshness))
 		rows = append(rows, []cell{
-			{text: beat.Kind}, {string(beat.Freshness), tones[beat.Freshness]}, {text: span(millis(beat.AgeMS))},
+			{text: beat.Kind}, {string(beat.Freshness), tone}, {text: span(millis(beat.AgeMS))},
 			clockCell(beat.ClockOffsetMS),
 			{text: beat.Status}, {text: oneLine(beat.Name)}, {text: oneLine(beat.Host)}, {text: oneLine(beat.Version)},
 			{text: orDash(oneLine(beat.Activity))},
@@ -251,14 +252,8 @@ func writeHeartbeats(o output, beats []reader.Beat) error {
 	return o.table([]string{"COMPONENT", "HEARTBEAT", "AGE", "CLOCK", "STATUS", "NAME", "HOST", "VERSION", "DOES"}, rows)
 }
 
-// clockAlarm is from when clocks differ too much: sends start within seconds.
-const clockAlarm = 1000
-
 // clockCell shows by how much the database's clock is ahead of the host's.
 func clockCell(offsetMS int64) cell {
-	shown := cell{text: fmt.Sprintf("%+d ms", offsetMS)}
-	if offsetMS >= clockAlarm || offsetMS <= -clockAlarm {
-		shown.tone = warn
-	}
-	return shown
+	text, tone := explain.ClockOffset(offsetMS)
+	return cell{text, toneIn(tone)}
 }

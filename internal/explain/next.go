@@ -120,6 +120,16 @@ func SayPause(p reader.Pause) string {
 	return fmt.Sprintf("%s is paused by %s since %s%s: %s", OneLine(p.What), p.By, Clock(p.At), ends, OneLine(p.Reason))
 }
 
+// SayGate describes a closed gate, with its end if it has one.
+func SayGate(g reader.ClosedGate) string {
+	ends := ""
+	if !g.Until.IsZero() {
+		ends = " until " + Clock(g.Until)
+	}
+	return fmt.Sprintf("enqueue is closed for %s by %s since %s%s: %s", OneLine(g.String()), g.By, Clock(g.At), ends,
+		OneLine(g.Reason))
+}
+
 // waitingFor is the reason why a pending instruction is not due yet.
 func waitingFor(p *reader.PendingRow) string {
 	switch {

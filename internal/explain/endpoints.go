@@ -1,0 +1,38 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+// EndpointState describes whether a process delivers to an endpoint.
+func EndpointState(e outbox.ListedEndpoint, now time.Time) (string, Tone) {
+	switch {
+	case !e.PausedAt.IsZero():
+		return "paused: " + OneLine(e.PauseReason), Alarm
+	case e.LeaseUntil.Before(now):
+		return "no process has it", Alarm
+	default:
+		return "has a process", Plain
+	}
+}
+
+// HeldEvents names the transaction that holds events back.
+func HeldEvents(held reader.HeldEvents) string {
+	if held.Since.IsZero() {
+		return "no row is held from callers"
+	}
+	said := "rows since " + Clock(held.Since) + " are held from callers"
+	switch {
+	case held.Prepared != "":
+		return said + ": the oldest transaction is the prepared one " + OneLine(held.Prepared)
+	case held.PID != 0:
+		return said + fmt.Sprintf(": the oldest transaction is that of process %d, login %s, database %s, application %q",
+			held.PID, OrDash(OneLine(held.Login)), OrDash(OneLine(held.Database)), OneLine(held.Application))
+	default:
+		return said + ": the oldest transaction has ended since"
+	}
+}
