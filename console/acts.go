@@ -74,12 +74,6 @@ type errIncomplete string
 
 func (e errIncomplete) Error() string { return "the form lacks " + string(e) }
 
-// signed is a reason for the operator log with the person who acts: the login there is that of the
-// console.
-func signed(reason string, person Person) string {
-	return reason + " (by " + person.Name + " with the console)"
-}
-
 // act does one act for a person with the role operate. The operator log has the login of the console
 // and, in the reason, the person.
 func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
@@ -89,17 +83,11 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such act", "Nothing was done. Begin at the payment's page."})
 		return
 	}
-	if err := r.ParseForm(); err != nil {
-		c.fail(w, r, problem{http.StatusBadRequest, "The form can't be read", "Nothing was done. Send it again, shorter."})
+	reason, ok := c.reasonOf(w, r, person)
+	if !ok {
 		return
 	}
-	reason := strings.TrimSpace(r.PostForm.Get("reason"))
-	if reason == "" {
-		c.fail(w, r, problem{http.StatusBadRequest, "An act needs a reason", "Nothing was done. Say why: the operator log " +
-			"keeps it."})
-		return
-	}
-	err = one.do(r.Context(), c.operator, id, r.PostForm, signed(reason, person))
+	err = one.do(r.Context(), c.operator, id, r.PostForm, reason)
 	if incomplete, ok := err.(errIncomplete); ok {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
 			"Nothing was done. " + incomplete.Error() + "."})
@@ -112,4 +100,26 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 		return
 	}
 	http.Redirect(w, r, "/payments/"+id.String()+"?did="+r.PathValue("act"), http.StatusSeeOther)
+}
+
+// reasonOf reads the form of an act, and returns its reason with the person in it. If it returns
+// false, it has answered what the form lacks.
+func (c *Console) reasonOf(w http.ResponseWriter, r *http.Request, person Person) (string, bool) {
+	if err := r.ParseForm(); err != nil {
+		c.fail(w, r, problem{http.StatusBadRequest, "The form can't be read", "Nothing was done. Send it again, shorter."})
+		return "", false
+	}
+	reason := strings.TrimSpace(r.PostForm.Get("reason"))
+	if reason == "" {
+		c.fail(w, r, problem{http.StatusBadRequest, "An act needs a reason", "Nothing was done. Say why: the operator log " +
+			"keeps it."})
+		return "", false
+	}
+	return signed(reason, person), true
+}
+
+// signed is the reason of an act as the operator log has it: with the person who acts, because the
+// login there is that of the console.
+func signed(reason string, person Person) string {
+	return reason + " (by " + person.Name + " with the console)"
 }

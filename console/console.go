@@ -18,6 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -32,6 +33,15 @@ type Reader interface {
 	Timeline(ctx context.Context, outboxID payment.ID) (reader.Timeline, error)
 	Deliveries(ctx context.Context, outboxID payment.ID) ([]reader.Delivery, error)
 	List(ctx context.Context, filter reader.ListFilter) (reader.List, error)
+
+	RailProfiles(ctx context.Context, query reader.ProfileQuery) (reader.RailProfiles, error)
+	RailCodes(ctx context.Context, railType string) (reader.RailCodes, error)
+	RailPause(ctx context.Context, railType string) (*reader.Pause, error)
+	Participants(ctx context.Context, filter reader.ParticipantFilter) (reader.ParticipantList, error)
+	Participant(ctx context.Context, participantID string) (reader.Participant, error)
+	Endpoints(ctx context.Context) ([]outbox.ListedEndpoint, error)
+	HeldEvents(ctx context.Context) (reader.HeldEvents, error)
+	Installed(ctx context.Context) (reader.Schema, []reader.Suspension, error)
 }
 
 // Operator has the acts of the console; operator.Operator of the ledger implements it.
@@ -42,6 +52,13 @@ type Operator interface {
 	InquirePayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
 	CancelPayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
 	ReschedulePayment(ctx context.Context, id payment.ID, dueAt time.Time, reason string) (operator.DueChange, error)
+
+	PauseRail(ctx context.Context, railType, reason string, until time.Time) (wasRunning bool, err error)
+	ResumeRail(ctx context.Context, railType, reason string) (wasPaused bool, err error)
+	PauseParticipant(ctx context.Context, participantID, reason string, until time.Time) (wasRunning bool, err error)
+	ResumeParticipant(ctx context.Context, participantID, reason string) (wasPaused bool, err error)
+	Redeliver(ctx context.Context, endpoint string, since time.Time, reason string) (waited int, err error)
+	Discard(ctx context.Context, endpoint, reason string) (discarded int, err error)
 }
 
 // Config configures the console. The zero value of every field means its default.

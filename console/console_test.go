@@ -34,13 +34,14 @@ type site struct {
 // serve runs a console; acts is whether it has the acts of operators.
 func serve(t *testing.T, cell *celltest.Cell, role console.Role, acts bool) *site {
 	t.Helper()
+	login := ""
 	if acts {
-		return serveAs(t, cell, role, celltest.Operator)
+		login = celltest.Operator
 	}
-	return serveAs(t, cell, role, "")
+	return serveAs(t, cell, role, login)
 }
 
-// serveAs is serve with the login that acts; empty: none.
+// serveAs runs a console that acts with a login; empty: it is read-only.
 func serveAs(t *testing.T, cell *celltest.Cell, role console.Role, login string) *site {
 	t.Helper()
 	config := ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema, Name: "console of a test"}

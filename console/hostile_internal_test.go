@@ -6,12 +6,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -83,6 +86,33 @@ func (hostileReader) List(context.Context, reader.ListFilter) (reader.List, erro
 	return filled[reader.List](), nil
 }
 
+func (hostileReader) RailProfiles(context.Context, reader.ProfileQuery) (reader.RailProfiles, error) {
+	profiles := filled[reader.RailProfiles]()
+	profiles.Before.Profile, profiles.More = json.RawMessage(`{}`), true
+	return profiles, nil
+}
+func (hostileReader) RailCodes(context.Context, string) (reader.RailCodes, error) {
+	return filled[reader.RailCodes](), nil
+}
+func (hostileReader) RailPause(context.Context, string) (*reader.Pause, error) {
+	return filled[*reader.Pause](), nil
+}
+func (hostileReader) Participants(context.Context, reader.ParticipantFilter) (reader.ParticipantList, error) {
+	return filled[reader.ParticipantList](), nil
+}
+func (hostileReader) Participant(context.Context, string) (reader.Participant, error) {
+	return filled[reader.Participant](), nil
+}
+func (hostileReader) Endpoints(context.Context) ([]outbox.ListedEndpoint, error) {
+	return filled[[]outbox.ListedEndpoint](), nil
+}
+func (hostileReader) HeldEvents(context.Context) (reader.HeldEvents, error) {
+	return filled[reader.HeldEvents](), nil
+}
+func (hostileReader) Installed(context.Context) (reader.Schema, []reader.Suspension, error) {
+	return filled[reader.Schema](), filled[[]reader.Suspension](), nil
+}
+
 // TestHostileText: no text of a bank, a caller or a person becomes markup, in any field of any page.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
@@ -105,41 +135,61 @@ func TestHostileText(t *testing.T) {
 		changes["letter "+string(reason)] = letter(reason)
 	}
 	for name, change := range changes {
-		c, err := New(Config{Cell: "railhead"}, []Login{NewLink(Read)}, hostileReader{change}, nil, nil,
-			slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		secret := c.sessions.begin(Person{Name: hostile, Role: Operate, By: hostile})
-		for _, path := range []string{
-			"/", "/payments?rail=" + strings.Repeat("%22%3E%3Cimg%20src=x%20onerror=HOSTILE%3E", 2) + "&state=PENDING",
-			"/payments/01900000-0000-7000-8000-000000000000", "/search?id=x", "/live.json", "/none", "/payments?state=%3Cimg",
-			"/dead-letters", "/dead-letters?code=" + strings.Repeat("%22%3E%3Cimg%20src=x%20onerror=HOSTILE%3E", 2) + "&rail=x",
-			"/dead-letters?triage=%3Cimg",
-		} {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-			r.AddCookie(c.cookie(secret))
-			w := httptest.NewRecorder()
-			c.handler.ServeHTTP(w, r)
-			text := w.Body.String()
-			for _, bad := range []string{"<img", "<script>", "HOSTILE</", `">HOSTILE`, "onerror=HOSTILE>"} {
-				if at := strings.Index(text, bad); at >= 0 {
-					t.Errorf("%s, %s: the page has %q: %.200s", name, path, bad, text[max(0, at-100):])
-				}
+		for _, acting := range []Operator{nil, struct{ Operator }{}} { // without forms of acts, and with them
+			c, err := New(Config{Cell: "railhead"}, []Login{NewLink(Read)}, hostileReader{change}, acting, nil,
+				slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if w.Code >= 500 {
-				t.Errorf("%s, %s: status %d", name, path, w.Code)
+			if err := c.refresh(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			if (strings.HasPrefix(path, "/payments/") || path == "/dead-letters") && !strings.Contains(text, "HOSTILE") {
-				t.Errorf("%s, %s: the page shows none of it, so that the test looks at nothing", name, path)
-			}
-			if strings.Contains(text, "\u202e") || strings.Contains(text, "\x1b") {
-				t.Errorf("%s, %s: the page has a character that changes how others are shown", name, path)
+			for _, path := range hostilePaths {
+				visitHostile(t, c, name, path)
 			}
 		}
+	}
+}
+
+// inAPath is a hostile name as a part of an address.
+var inAPath = url.PathEscape(hostile)
+
+// hostilePaths are the pages, asked for with hostile names.
+var hostilePaths = []string{
+	"/", "/payments?rail=" + strings.Repeat("%22%3E%3Cimg%20src=x%20onerror=HOSTILE%3E", 2) + "&state=PENDING",
+	"/payments/01900000-0000-7000-8000-000000000000", "/search?id=x", "/live.json", "/none", "/payments?state=%3Cimg",
+	"/rails", "/rails/" + inAPath, "/rails/x?from=%3Cimg", "/participants?prefix=" + inAPath + "&after=" + inAPath,
+	"/participants/" + inAPath, "/endpoints?did=" + inAPath, "/components",
+	"/dead-letters", "/dead-letters?code=" + inAPath + "&rail=x", "/dead-letters?triage=%3Cimg",
+}
+
+// shown are the beginnings of paths whose pages show text of the ledger.
+var shown = []string{"/payments/", "/rails/" + inAPath, "/participants",
+	"/endpoints", "/components", "/dead-letters?code",
+}
+
+func visitHostile(t *testing.T, c *Console, name, path string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	r.AddCookie(c.cookie(c.sessions.begin(Person{Name: hostile, Role: Operate, By: hostile})))
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	text := w.Body.String()
+	for _, bad := range []string{"<img", "<script>", "HOSTILE</", `">HOSTILE`, "onerror=HOSTILE>"} {
+		if at := strings.Index(text, bad); at >= 0 {
+			t.Errorf("%s, %s: the page has %q: %.200s", name, path, bad, text[max(0, at-100):])
+		}
+	}
+	if w.Code >= 500 {
+		t.Errorf("%s, %s: status %d", name, path, w.Code)
+	}
+	_, content, _ := strings.Cut(text, "<main") // the name of the person is above it
+	shows := slices.ContainsFunc(shown, func(begin string) bool { return strings.HasPrefix(path, begin) })
+	if shows && (w.Code != 200 || !strings.Contains(content, "HOSTILE")) {
+		t.Errorf("%s, %s: the page shows none of it, so that the test looks at nothing", name, path)
+	}
+	if strings.Contains(text, "\u202e") || strings.Contains(text, "\x1b") {
+		t.Errorf("%s, %s: the page has a character that changes how others are shown", name, path)
 	}
 }
 

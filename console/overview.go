@@ -27,7 +27,10 @@ type railRow struct {
 	Tone         explain.Tone // of the breaker
 	Pause        string       // why and by whom; empty: it runs
 	Letters      int64
-	More         string // a plus after counts that ended at their bound
+
+	// A plus after counts that ended at their bound: of waiting instructions, of those in flight, of
+	// unknown outcomes and of dead letters.
+	More, MoreInFlight, MoreUnknown, MoreLetters string
 }
 
 // overviewBody is the body of the first page.
@@ -42,13 +45,22 @@ type overviewBody struct {
 
 // overview shows the state of the cell.
 func (c *Console) overview(w http.ResponseWriter, r *http.Request, _ Person) {
+	seen := c.stateFor(w, r)
+	if seen == nil {
+		return
+	}
+	c.show(w, r, "overview.html", page{Title: "Overview", Body: bodyOf(seen)})
+}
+
+// stateFor returns the state of the cell that pages share. If it returns nil, it has answered that
+// the state was not read yet.
+func (c *Console) stateFor(w http.ResponseWriter, r *http.Request) *seen {
 	seen := c.state.seen.Load()
 	if seen == nil {
 		c.fail(w, r, problem{http.StatusServiceUnavailable, "The state of the cell was not read yet",
 			"The database does not answer, or the console has just started. Reload in a few seconds."})
-		return
 	}
-	c.show(w, r, "overview.html", page{Title: "Overview", Body: bodyOf(seen)})
+	return seen
 }
 
 func bodyOf(s *seen) overviewBody {
@@ -94,14 +106,18 @@ func bodyOf(s *seen) overviewBody {
 			Metric: "railhead_rail_breaker_state", Alert: "RailheadBreakerOpen", Link: "#rails"},
 		{Name: "paused", Value: strconv.Itoa(len(body.Pauses)), Tone: toneIf(len(body.Pauses) > 0, explain.Warn),
 			Metric: "railhead_rail_paused", Alert: "RailheadRailPausedItself", Link: "#pauses"},
-		components(s.Heartbeats),
+		componentsTile(s.Heartbeats),
 	}
 	return body
 }
 
 // railOf adds up the lanes of a rail. Its breaker is the worst one of its relayers'.
 func railOf(rail reader.RailStatus, s *seen) railRow {
-	row := railRow{RailStatus: rail, Breaker: "-", More: plus(rail.Capped)}
+	flights, letters := s.IsCutShort(reader.PartInFlight), s.IsCutShort(reader.PartDeadLetters)
+	row := railRow{
+		RailStatus: rail, Breaker: "-", More: plus(rail.Capped), MoreInFlight: plus(flights), MoreLetters: plus(letters),
+		MoreUnknown: plus(rail.Capped || flights || letters),
+	}
 	rank := map[string]int{"-": 0, "CLOSED": 1, "HALF_OPEN": 2, "OPEN": 3}
 	for _, lane := range rail.Lanes {
 		row.Calls, row.Slots = row.Calls+lane.Calls, row.Slots+lane.Slots
@@ -109,9 +125,7 @@ func railOf(rail reader.RailStatus, s *seen) railRow {
 			row.Breaker = lane.Breaker
 		}
 	}
-	row.Tone = map[string]explain.Tone{
-		"CLOSED": explain.Good, "HALF_OPEN": explain.Warn, "OPEN": explain.Alarm,
-	}[row.Breaker]
+	row.Tone = toneOfBreaker(row.Breaker)
 	for _, letters := range rail.DeadLetters {
 		row.Letters += letters.Open
 	}
@@ -169,8 +183,13 @@ func rate(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'f', 2, 64)
 }
 
-// components counts those whose heartbeat is old.
-func components(beats []reader.Beat) tile {
+// toneOfBreaker returns the tone of the state of a breaker.
+func toneOfBreaker(state string) explain.Tone {
+	return map[string]explain.Tone{"CLOSED": explain.Good, "HALF_OPEN": explain.Warn, "OPEN": explain.Alarm}[state]
+}
+
+// componentsTile counts those whose heartbeat is old.
+func componentsTile(beats []reader.Beat) tile {
 	var late []string
 	running := 0
 	for _, beat := range beats {
@@ -191,7 +210,7 @@ func components(beats []reader.Beat) tile {
 	return tile{
 		Name: "components", Value: strconv.Itoa(running), Note: note,
 		Tone:   toneIf(len(late) > 0 || running == 0, explain.Alarm),
-		Metric: "railhead_components", Alert: "RailheadComponentStale",
+		Metric: "railhead_components", Alert: "RailheadComponentStale", Link: "/components",
 	}
 }
 

@@ -98,7 +98,6 @@ const statePermission = "42501"
 // other text stays in the log.
 func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	fault, refused := errors.AsType[*outbox.Fault](err)
-	blocked, waited := errors.AsType[*operator.BlockedError](err)
 	switch {
 	case refused && outbox.SentinelOf(fault.SQLState) != nil:
 		status, title := http.StatusConflict, "This is refused"
@@ -113,23 +112,36 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole."})
 	case refused: // by a type of the server
 		c.fail(w, r, problem{http.StatusBadRequest, "A value is not accepted", "Nothing was done. Check what you typed."})
+	case errors.Is(err, outbox.ErrLockTimeout):
+		c.fail(w, r, problem{http.StatusConflict, "Another session holds a lock", blockedAdvice(err)})
+	case ledger.SQLState(err) == statePermission:
+		c.fail(w, r, problem{http.StatusForbidden, "The database refuses this to the login of the console",
+			"Nothing was done. The console acts as a member of railhead_operator: see RAILHEAD_OPERATOR_URL."})
 	case errors.Is(err, outbox.ErrInvalid):
 		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
-	case waited:
-		c.fail(w, r, problem{http.StatusConflict, "Another session holds a lock that this needs",
-			"Try again in a moment: " + blocked.Error()})
-	case ledger.SQLState(err) == statePermission:
-		c.fail(w, r, problem{http.StatusForbidden, "The database refuses this to the console",
-			"Nothing was done. The login of the console is not a member of the role that this needs: railhead roles diff"})
 	case errors.Is(r.Context().Err(), context.DeadlineExceeded):
 		c.fail(w, r, problem{http.StatusGatewayTimeout, "The database did not answer in time",
-			"Try again, with a narrower filter. What an act did is on the payment's page. railhead status shows whether " +
+			"Try again, with a narrower filter. What an act did is on the page of its subject. railhead status shows whether " +
 				"the database can be reached."})
 	default:
 		mark := rand.Text()[:8]
 		c.log.ErrorContext(r.Context(), "a page could not be read", "path", pathOf(r), "mark", mark, "error", err)
 		c.fail(w, r, problem{http.StatusBadGateway, "The database did not answer",
-			"Try again. What an act did is on the payment's page. The log of the console has the error under the mark " +
+			"Try again. What an act did is on the page of its subject. The log of the console has the error under the mark " +
 				mark + "."})
 	}
+}
+
+// blockedAdvice names the sessions that held the lock for which an act waited. No value of a payment is
+// in what is known of them.
+func blockedAdvice(err error) string {
+	advice := "Nothing was done. Try again once that session has ended its transaction."
+	blocked, named := errors.AsType[*operator.BlockedError](err)
+	if !named {
+		return advice
+	}
+	for _, blocker := range blocked.Blockers {
+		advice += "\n" + explain.OneLine(blocker.String())
+	}
+	return advice
 }

@@ -25,6 +25,15 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("POST /payments/{id}/{act}", c.operating(c.act))
 	mux.HandleFunc("GET /dead-letters", c.known(c.letters))
 	mux.HandleFunc("POST /dead-letters/{act}", c.operating(c.actOnLetters))
+	mux.HandleFunc("GET /rails", c.known(c.rails))
+	mux.HandleFunc("GET /rails/{name}", c.known(c.rail))
+	mux.HandleFunc("GET /participants", c.known(c.participants))
+	mux.HandleFunc("GET /participants/{name}", c.known(c.participant))
+	mux.HandleFunc("GET /endpoints", c.known(c.endpoints))
+	mux.HandleFunc("GET /components", c.known(c.components))
+	for of := range subjectActs {
+		mux.HandleFunc("POST /"+string(of)+"/{name}/{act}", c.operating(c.actOn(of)))
+	}
 	mux.HandleFunc("GET /runbooks/{alert}", c.known(c.runbook))
 	mux.HandleFunc("/", c.known(func(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such page", "Begin at the first page, or search."})

@@ -32,6 +32,9 @@ func (s *seen) Letters() (open int64) {
 // Stale reports whether the state is so old that it may be another one by now.
 func (s *seen) Stale() bool { return time.Since(s.Read) > staleAfter }
 
+// Clock is the time of the database's clock now, as far as this host's clock goes like it.
+func (s *seen) Clock() time.Time { return s.Now.Add(time.Since(s.Read)) }
+
 // staleAfter is the age of a state from which the pages mark it.
 const staleAfter = 20 * time.Second
 

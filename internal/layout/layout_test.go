@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"relayer":    {"payment", "outbox", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
 	"reaper":     {"payment", "outbox", "rails", "internal/lineage", "internal/service"},
 	"ingest":     {"payment", "outbox", "rails", "internal/yamlstrict", "internal/reach", "internal/lineage", "internal/service"},
-	"console":    {"payment", "outbox", "ledger", "alerts", "internal/explain", "internal/service", "internal/tracing"},
+	"console":    {"payment", "outbox", "ledger", "rails", "alerts", "internal/explain", "internal/service", "internal/tracing"},
 	"":           {"payment", "outbox", "ledger", "internal/httpclient"}, // package railhead, at the root
 	"migrations": {"payment", "outbox"},
 	"acl":        {},

@@ -1,0 +1,200 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+// subject is the kind of what an act is done on that is no payment: the first part of its address.
+type subject string
+
+// The subjects.
+const (
+	ofRails        subject = "rails"
+	ofParticipants subject = "participants"
+	ofEndpoints    subject = "endpoints"
+)
+
+// subjectAct is an act on a rail, a participant or an endpoint. It returns whether it changed
+// anything. The reason has the person in it.
+type subjectAct func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error)
+
+// subjectActs are the acts of the console that are not on one payment, by subject and name.
+var subjectActs = map[subject]map[string]subjectAct{
+	ofRails: {
+		"pause": func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error) {
+			until, err := endOf(form)
+			if err != nil {
+				return false, err
+			}
+			return op.PauseRail(ctx, name, reason, until)
+		},
+		"resume": func(ctx context.Context, op Operator, name string, _ url.Values, reason string) (bool, error) {
+			return op.ResumeRail(ctx, name, reason)
+		},
+	},
+	ofParticipants: {
+		"pause": func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error) {
+			until, err := endOf(form)
+			if err != nil {
+				return false, err
+			}
+			return op.PauseParticipant(ctx, name, reason, until)
+		},
+		"resume": func(ctx context.Context, op Operator, name string, _ url.Values, reason string) (bool, error) {
+			return op.ResumeParticipant(ctx, name, reason)
+		},
+	},
+	ofEndpoints: {
+		"redeliver": func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error) {
+			since, err := sinceOf(form)
+			if err != nil {
+				return false, err
+			}
+			_, err = op.Redeliver(ctx, name, since, reason)
+			return true, err
+		},
+		"discard": func(ctx context.Context, op Operator, name string, _ url.Values, reason string) (bool, error) {
+			discarded, err := op.Discard(ctx, name, reason)
+			return discarded > 0, err
+		},
+	},
+}
+
+// doneSentences are what a page says after an act, by its name and whether it changed anything.
+var doneSentences = map[string]string{
+	"pause":       "Paused.",
+	"pause-same":  "It was paused already: its login, time and reason stay, and it ends at the later of the two ends.",
+	"resume":      "Resumed.",
+	"resume-same": "It was not paused: nothing was changed.",
+	"redeliver":   "Its waiting events are due now.",
+	"discard":     "The events that were given up are discarded.",
+
+	"discard-same": "No event was given up: nothing was discarded.",
+}
+
+// endOf is when a pause ends: after the span of the form, by this host's clock; zero: it has no end.
+func endOf(form url.Values) (time.Time, error) {
+	text := strings.TrimSpace(form.Get("for"))
+	if text == "" {
+		return time.Time{}, nil
+	}
+	span, err := time.ParseDuration(text)
+	if err != nil || span < time.Second {
+		return time.Time{}, errIncomplete("a span for the pause, such as 90m or 24h, of 1s or more")
+	}
+	return time.Now().Add(span), nil
+}
+
+// sinceOf is the moment of the form from which on events are delivered again; zero: only those that
+// wait.
+func sinceOf(form url.Values) (time.Time, error) {
+	text := strings.TrimSpace(form.Get("since"))
+	if text == "" {
+		return time.Time{}, nil
+	}
+	since, err := time.Parse(time.RFC3339, text)
+	if err != nil || since.Year() < 2000 || since.After(time.Now()) {
+		return time.Time{}, errIncomplete("a moment in the past, such as 2026-11-26T09:00:00Z")
+	}
+	return since, nil
+}
+
+// actOn does one act on a subject of a kind.
+func (c *Console) actOn(of subject) func(http.ResponseWriter, *http.Request, Person) {
+	return func(w http.ResponseWriter, r *http.Request, person Person) {
+		name, act := r.PathValue("name"), r.PathValue("act")
+		do, known := subjectActs[of][act]
+		if !known {
+			c.fail(w, r, problem{http.StatusNotFound, "There is no such act", "Nothing was done. Begin at the page of " +
+				string(of) + "."})
+			return
+		}
+		reason, ok := c.reasonOf(w, r, person)
+		if !ok {
+			return
+		}
+		changed, err := do(r.Context(), c.operator, name, r.PostForm, reason)
+		if incomplete, ok := err.(errIncomplete); ok {
+			c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete", "Nothing was done. " + incomplete.Error() +
+				"."})
+			return
+		}
+		c.log.InfoContext(r.Context(), "act", "act", act, "of", string(of), "name", explain.Bounded(name, nameMax),
+			"person", person.Name, "done", err == nil)
+		switch {
+		case errors.Is(err, outbox.ErrNotFound):
+			c.fail(w, r, problem{http.StatusNotFound, "There is no such name", "Nothing was done. Begin at the page of " +
+				string(of) + "."})
+		case err != nil:
+			c.failed(w, r, err)
+		default:
+			// The pages that share the state show at once what was done.
+			if err := c.refresh(r.Context()); err != nil {
+				c.log.WarnContext(r.Context(), "the state of the cell was not read", "error", err)
+			}
+			did := act
+			if !changed {
+				did += "-same"
+			}
+			http.Redirect(w, r, addressAfter(of, name)+"?"+url.Values{"did": {did}}.Encode(), http.StatusSeeOther)
+		}
+	}
+}
+
+// addressAfter is the page that shows what an act has done.
+func addressAfter(of subject, name string) string {
+	if of == ofEndpoints || name == operator.Everything {
+		return "/" + string(of)
+	}
+	return addressOf(of, name)
+}
+
+// addressOf is the page of a subject, and the beginning of the addresses of its acts. A name that a
+// caller has chosen may have any character of ASCII.
+func addressOf(of subject, name string) string { return "/" + string(of) + "/" + url.PathEscape(name) }
+
+// pausing is what can be done about the pause of a rail, of everything or of a participant.
+type pausing struct {
+	Address string // of the acts, without their names
+	Noun    string // of the command line: rail or participant
+	Name    string // as a word of a shell
+	Pause   string // the pause in force; empty: none
+	None    string // what is said then
+	MayAct  bool
+}
+
+func (c *Console) pausing(of subject, name, noun string, pause *reader.Pause, person Person) pausing {
+	p := pausing{Address: addressOf(of, name), Noun: noun, Name: shellWord(name), MayAct: c.mayAct(person),
+		None: "It has no pause of its own."}
+	if name == operator.Everything {
+		p.Name, p.None = "--everything", "Not everything is paused."
+	}
+	if pause != nil {
+		p.Pause = explain.SayPause(*pause)
+	}
+	return p
+}
+
+// mayAct reports whether pages offer acts to a person.
+func (c *Console) mayAct(person Person) bool { return c.operator != nil && person.May() }
+
+// shellWord returns a text as one word of a shell.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.:@/+=", r)
+	}
+	if text != "" && !strings.HasPrefix(text, "-") && strings.TrimFunc(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(explain.OneLine(text), "'", `'\''`) + "'"
+}
