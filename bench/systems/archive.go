@@ -2,7 +2,6 @@ package systems
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/internal/test/archive"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -21,77 +21,15 @@ import (
 	"github.com/railhead-pay/railhead/reaper"
 )
 
-//go:embed sql/archive.sql
-var archiveSQL string
-
-const (
-	rowsEach     = 2 // a claim and its outcome
-	archiveBatch = 50_000
-	// archiveBase is the number of the archive's first payment; no session counts so far.
-	archiveBase = 1_000_000_000
-)
+// archiveBase is the number of the archive's first payment; no session counts so far.
+const archiveBase = 1_000_000_000
 
 // FillArchive fills a cell's archive with a number of rows of finished instructions, and does what
 // autovacuum would have done meanwhile.
 func FillArchive(ctx context.Context, db server.Database, rows int, progress func(done int)) error {
-	all := rows / rowsEach
 	return db.Do(ctx, func(conn *pgx.Conn) error {
-		// Flushes are not measured here.
-		if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
-			return err
-		}
-		restore, err := withoutKeyIndexes(ctx, conn)
-		if err != nil {
-			return err
-		}
-		for first := 0; first < all; first += archiveBatch {
-			last := min(first+archiveBatch, all) - 1
-			if _, err := conn.Exec(ctx, archiveSQL, first, last, all, archiveBase); err != nil {
-				return fmt.Errorf("filling the archive: %w", err)
-			}
-			progress((last + 1) * rowsEach)
-		}
-		_, err = conn.Exec(ctx, `INSERT INTO railhead.participant_outbox_sequences (participant_id, next_sequence_id)
-			SELECT 'participant-' || lpad(p::text, 4, '0'), ($1::integer + 999 - p) / 1000 + 1
-			FROM generate_series(0, 999) p`, all)
-		if err != nil {
-			return err
-		}
-		for _, statement := range append(restore, "VACUUM (ANALYZE)", "CHECKPOINT") {
-			if _, err := conn.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+		return archive.Fill(ctx, conn, archive.Size{Rows: rows, Base: archiveBase, RailType: railType}, progress)
 	})
-}
-
-// withoutKeyIndexes drops the unique constraints of the keys and returns the statements that
-// restore them: sorting the keys at the end takes a tenth of the time.
-func withoutKeyIndexes(ctx context.Context, conn *pgx.Conn) (restore []string, err error) {
-	const table = cell + ".payment_outbox_keys"
-	rows, err := conn.Query(ctx, `
-		SELECT format('ALTER TABLE %1$s DROP CONSTRAINT %2$I', $1::text, conname),
-		  format('ALTER TABLE %1$s ADD CONSTRAINT %2$I %3$s', $1::text, conname, pg_get_constraintdef(oid))
-		FROM pg_constraint WHERE conrelid = $1::regclass AND contype = 'u' ORDER BY conname`, table)
-	if err != nil {
-		return nil, err
-	}
-	var drop []string
-	var dropOne, restoreOne string
-	_, err = pgx.ForEachRow(rows, []any{&dropOne, &restoreOne}, func() error {
-		drop, restore = append(drop, dropOne), append(restore, restoreOne)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, statement := range drop {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return nil, err
-		}
-	}
-	return append([]string{"SET maintenance_work_mem = '512MB'"}, restore...), nil
 }
 
 // DeadClaims is the number of claims that a reaper's turn repairs: the most that it takes at once.
@@ -212,7 +150,7 @@ const looks = 100
 const warmInstructions = Participants
 
 // Looks measures the reads of operators and scrapers.
-func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
+func Looks(ctx context.Context, session Session, rows int) (Looked, error) {
 	var all Looked
 	s, ok := session.(*railheadSession)
 	if !ok {
@@ -246,8 +184,8 @@ func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 			return all, err
 		}
 		all.Recent = append(all.Recent, took)
-		if archive > 0 {
-			if took, err = show(ctx, looker, scattered(archiveBase+random.IntN(archive/rowsEach))); err != nil {
+		if rows > 0 {
+			if took, err = show(ctx, looker, scattered(archiveBase+random.IntN(rows/archive.RowsEach))); err != nil {
 				return all, err
 			}
 		}
@@ -271,8 +209,8 @@ func show(ctx context.Context, reader *reader.Reader, id string) (float64, error
 		return 0, err
 	}
 	took := milliseconds(begun)
-	if len(line.Attempts) < rowsEach {
-		return 0, fmt.Errorf("%s has %d rows, want %d", id, len(line.Attempts), rowsEach)
+	if len(line.Attempts) < archive.RowsEach {
+		return 0, fmt.Errorf("%s has %d rows, want %d", id, len(line.Attempts), archive.RowsEach)
 	}
 	return took, nil
 }

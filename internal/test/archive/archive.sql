@@ -1,6 +1,6 @@
 -- Puts finished instructions into keys and archive, as if they had been enqueued,
 -- claimed and accepted in the course of this month. $1 first, $2 last number,
--- $3 how many there will be in all, $4 what is added to a number for its name.
+-- $3 how many there will be in all, $4 what is added to a number for its name, $5 their rail.
 --
 -- It writes past the functions, as superuser: a million through them would take
 -- minutes and leave the same rows.
@@ -24,7 +24,7 @@ keys AS (
 ),
 instructions AS (
   INSERT INTO railhead.payment_outbox_instructions (outbox_id, priority, rail_type, headers, payload)
-  SELECT m.outbox_id, 1, 'noop', '{}', m.payload
+  SELECT m.outbox_id, 1, $5::text, '{}', m.payload
   FROM made m
   ORDER BY 1
 )
@@ -32,12 +32,12 @@ INSERT INTO railhead.payment_outbox_attempts
   (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state,
    answers_attempt_no, claimed_at, completed_at, created_at, result, rail_reference, latency_ms, worker_id, profile_version, render_version,
    outcome_unknown, provisional, priority, enqueued_at, next_attempt_at, next_action, send_count, inquiry_count)
-SELECT gen_random_uuid(), m.outbox_id, m.participant_id, 'noop', 1, 'DISPATCHING'::railhead.outbox_attempt_state,
+SELECT gen_random_uuid(), m.outbox_id, m.participant_id, $5::text, 1, 'DISPATCHING'::railhead.outbox_attempt_state,
   NULL::integer, m.at, NULL::timestamptz, m.at, NULL, NULL, NULL::integer, 'archive-worker', 1, 'noop/1',
   false, false, 1, m.at, m.at, 'SEND', 0, 0
 FROM made m
 UNION ALL
-SELECT gen_random_uuid(), m.outbox_id, NULL, 'noop', 2, 'DISPATCHED',
+SELECT gen_random_uuid(), m.outbox_id, NULL, $5::text, 2, 'DISPATCHED',
   1, m.at, m.at, m.at, 'ACCEPTED', 'noop-rh' || replace(m.outbox_id::text, '-', ''), 3, 'archive-worker', 1, 'noop/1',
   false, false, NULL, NULL, NULL, NULL, NULL, NULL
 FROM made m
