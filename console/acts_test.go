@@ -143,7 +143,7 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%d tiles have a runbook", len(links))
 	}
 	for _, link := range links {
-		s.want(s.do(client, "GET", link[1], nil), 200, "## Meaning")
+		s.want(s.do(client, "GET", link[1], nil), 200, "<h2>Meaning</h2>")
 	}
 	s.want(s.do(client, "GET", "/runbooks/RailheadNone", nil), 404)
 	s.want(s.do(client, "GET", "/live.json", nil), 200, "[[")

@@ -59,8 +59,8 @@ func Fill(ctx context.Context, conn *pgx.Conn, size Size, progress func(done int
 	return nil
 }
 
-// withoutKeyIndexes drops the unique constraints of the keys and gives the
-// statements that put them back: sorted at the end they cost a tenth.
+// withoutKeyIndexes drops the unique constraints of the keys and returns the
+// statements that restore them: sorting the keys at the end takes a tenth of the time.
 func withoutKeyIndexes(ctx context.Context, conn *pgx.Conn) (restore []string, err error) {
 	const table = "railhead.payment_outbox_keys"
 	rows, err := conn.Query(ctx, `
