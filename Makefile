@@ -79,7 +79,7 @@ check: postgres ## Check what a developer changes all day, within 90 seconds: fo
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/check.sh $(ARGS)
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests of every module in short, about 10 minutes, on one private PostgreSQL (LONG=1: whole; PKG: those alone, whole; ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) $(if $(filter ./... ./testbed/... ./testbed/browser%,$(PKG)),browser-if-any) ## Run the tests of every module in short, about 10 minutes, on one private PostgreSQL (LONG=1: whole; PKG: those alone, whole; ARGS, PG)
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/test.sh $(if $(LONG)$(filter-out ./...,$(PKG)),,--short) '$(PKG)' -count=1 -timeout $(TEST_TIMEOUT) $(ARGS)
 
 .PHONY: lint
@@ -204,9 +204,19 @@ prometheus: ## Make sure that there is a Prometheus for the tests of the alerts
 	@$(if $(RAILHEAD_WITHOUT_PROMETHEUS),true,scripts/install-prometheus.sh >/dev/null || \
 	  { echo 'RAILHEAD_WITHOUT_PROMETHEUS=1 goes without the tests that need it' >&2; exit 1; })
 
+.PHONY: browser
+browser: ## Make sure that there are a Chromium and axe-core for the tests of the console
+	@scripts/install-browser.sh >/dev/null
+
 .PHONY: clients
 clients: ## Fetch the clients of Node and Python for the examples of docs/ingest.md, and what clients/ is built with
 	@scripts/install-clients.sh >/dev/null
+
+# The tests of the browser are skipped where none can be had; make console and .ci/run ask for it.
+.PHONY: browser-if-any
+browser-if-any:
+	@$(if $(RAILHEAD_WITHOUT_BROWSER),true,scripts/install-browser.sh >/dev/null || \
+	  echo 'test: tests of the browser will be skipped' >&2)
 
 # The examples in other languages are skipped where their clients can't be had; .ci/run asks for them.
 .PHONY: clients-if-any

@@ -210,6 +210,8 @@ func repositoryVariables() variables {
 			{"RAILHEAD_PROMETHEUS_CACHE", "build/prometheus", "folder for Prometheus; for root /var/cache/railhead/prometheus"},
 			{"RAILHEAD_WITHOUT_PROMETHEUS", "", "any value skips the tests that need Prometheus"},
 			{"RAILHEAD_WITHOUT_CLIENTS", "", "any value skips the examples in Node and Python"},
+			{"RAILHEAD_BROWSER_CACHE", "build/browser", "folder for Chromium and axe-core; for root /var/cache/railhead/browser"},
+			{"RAILHEAD_WITHOUT_BROWSER", "", "any value skips the tests that need Chromium"},
 			{"RAILHEAD_PGBOUNCER", "build/pgbouncer", "make faults: the program PgBouncer"},
 			{"RAILHEAD_FAKETIME", "build/faketime", "make faults: the library libfaketime"},
 		},

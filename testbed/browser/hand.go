@@ -1,0 +1,229 @@
+package browser
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Hand is what a person uses a page with.
+type Hand interface {
+	// Follow activates a link or a button, and returns the status of the page that it leads to.
+	Follow(t *Tab, selector string) (status int, err error)
+	// Press activates what changes the page that is open.
+	Press(t *Tab, selector string) error
+	// Fill fills a field: a text, a date such as 2026-11-27, the value of a radio button, "on" for a box to tick,
+	// or the text of an option.
+	Fill(t *Tab, selector, value string) error
+}
+
+// What kinds of fields are filled in ways of their own.
+const (
+	kindDate, kindRadio, kindBox, kindSelect = "date", "radio", "checkbox", "select-one"
+)
+
+// find is the start of an expression about the first element of a selector that is seen.
+const find = `(() => { const e = [...document.querySelectorAll(%s)].find((e) => e.checkVisibility({visibilityProperty: true}));
+  if (!e) return null; `
+
+func kindOf(t *Tab, selector string) (string, error) {
+	return ask[string](t, find+`return e.type || e.tagName.toLowerCase() })()`, selector)
+}
+
+// Mouse clicks.
+type Mouse struct{}
+
+// at scrolls to an element, and returns where it is clicked: at its left end or in its middle. It is an error if
+// something covers it.
+func (Mouse) at(t *Tab, selector string, left bool) (x, y float64, err error) {
+	place, err := ask[[]float64](t, find+`e.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
+	  const r = e.getClientRects()[0], x = %s ? r.x + 12 : r.x + r.width / 2, y = r.y + r.height / 2;
+	  const on = document.elementFromPoint(x, y);
+	  return on && (e.contains(on) || on.contains(e)) ? [x, y] : [] })()`, selector, left)
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("nothing to click at %s: %w", selector, err)
+	case len(place) != 2:
+		return 0, 0, fmt.Errorf("something covers %s, or it is not seen", selector)
+	}
+	return place[0], place[1], nil
+}
+
+// Follow clicks.
+func (m Mouse) Follow(t *Tab, selector string) (int, error) {
+	x, y, err := m.at(t, selector, false)
+	if err != nil {
+		return 0, err
+	}
+	return t.leads(chromedp.MouseClickXY(x, y))
+}
+
+// Press clicks.
+func (m Mouse) Press(t *Tab, selector string) error {
+	x, y, err := m.at(t, selector, false)
+	if err != nil {
+		return err
+	}
+	return t.do(chromedp.MouseClickXY(x, y))
+}
+
+// Fill clicks on the field, and types. The list of options is a window of the system, which is not clicked: the
+// option is typed.
+func (m Mouse) Fill(t *Tab, selector, value string) error {
+	kind, err := kindOf(t, selector)
+	if err != nil {
+		return fmt.Errorf("no field %s: %w", selector, err)
+	}
+	switch kind {
+	case kindRadio:
+		return m.Press(t, selector+fmt.Sprintf("[value=%q]", value))
+	case kindBox:
+		return m.Press(t, selector)
+	case kindSelect:
+		if _, err := ask[bool](t, find+`e.focus(); return true })()`, selector); err != nil {
+			return err
+		}
+		return t.do(chromedp.KeyEvent(value))
+	}
+	x, y, err := m.at(t, selector, kind == kindDate)
+	if err != nil {
+		return err
+	}
+	return t.do(chromedp.MouseClickXY(x, y), chromedp.KeyEvent(typed(kind, value)))
+}
+
+// typed is what is typed for a value.
+func typed(kind, value string) string {
+	if day, err := time.Parse(time.DateOnly, value); kind == kindDate && err == nil {
+		return day.Format("01022006")
+	}
+	return value
+}
+
+// Keyboard presses keys alone. What it passes with the Tab key has to show that it has the focus.
+type Keyboard struct{}
+
+// tabsMax bounds the presses of the Tab key until an element is reached.
+const tabsMax = 400
+
+// to presses Tab until the element has the focus.
+func (Keyboard) to(t *Tab, selector string) error {
+	type focus struct {
+		There, Shown bool
+		What         string
+	}
+	for range tabsMax {
+		if err := t.do(chromedp.KeyEvent(kb.Tab)); err != nil {
+			return err
+		}
+		now, err := ask[focus](t, `(() => { const e = document.activeElement, s = getComputedStyle(e);
+		  return {There: e.matches(%s), What: e.outerHTML.slice(0, 80),
+		    Shown: e === document.body || s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 1} })()`, selector)
+		if err != nil {
+			return err
+		}
+		if !now.Shown {
+			t.note("focus: not seen on " + now.What)
+		}
+		if now.There {
+			return nil
+		}
+	}
+	return fmt.Errorf("%d presses of the Tab key do not lead to %s", tabsMax, selector)
+}
+
+// Follow goes there by the Tab key, and presses Enter.
+func (k Keyboard) Follow(t *Tab, selector string) (int, error) {
+	if err := k.to(t, selector); err != nil {
+		return 0, err
+	}
+	return t.leads(chromedp.KeyEvent(kb.Enter))
+}
+
+// Press goes there by the Tab key, and presses Enter.
+func (k Keyboard) Press(t *Tab, selector string) error {
+	if err := k.to(t, selector); err != nil {
+		return err
+	}
+	return t.do(chromedp.KeyEvent(kb.Enter))
+}
+
+// Fill goes to the field by the Tab key, and types. Of radio buttons the Tab key reaches one, and the arrows the
+// others.
+func (k Keyboard) Fill(t *Tab, selector, value string) error {
+	kind, err := kindOf(t, selector)
+	if err != nil {
+		return fmt.Errorf("no field %s: %w", selector, err)
+	}
+	if err := k.to(t, selector); err != nil {
+		return err
+	}
+	switch kind {
+	case kindBox:
+		return t.do(chromedp.KeyEvent(" "))
+	case kindRadio:
+		for range 10 {
+			if err := t.do(chromedp.KeyEvent(" ")); err != nil {
+				return err
+			}
+			chosen, err := ask[string](t, `document.activeElement.value`)
+			if err != nil || chosen == value {
+				return err
+			}
+			if err := t.do(chromedp.KeyEvent(kb.ArrowDown)); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("the arrows do not reach %s of %s", value, selector)
+	default:
+		return t.do(chromedp.KeyEvent(typed(kind, value)))
+	}
+}
+
+// Type types keys where the focus is.
+func (t *Tab) Type(keys string) error { return t.do(chromedp.KeyEvent(keys)) }
+
+// Enter presses Enter where the focus is, which leads to another page.
+func (t *Tab) Enter() (status int, err error) { return t.leads(chromedp.KeyEvent(kb.Enter)) }
+
+// Chosen is the address of the first link in the row of a list that has the focus.
+func (t *Tab) Chosen() (string, error) {
+	return ask[string](t, `document.activeElement.closest("tr").querySelector("a").getAttribute("href")`)
+}
+
+// folded returns the summary that opens a form, if the form is folded away.
+func (t *Tab) folded(form string) (summary string, err error) {
+	closed, err := ask[bool](t, `(() => { const e = document.querySelector(%s); if (!e) throw new Error("there is no such form");
+	  const d = e.closest("details"); return Boolean(d && !d.open) })()`, form)
+	if err != nil {
+		return "", fmt.Errorf("the form %s: %w", form, err)
+	}
+	if !closed {
+		return "", nil
+	}
+	return "details:has(" + form + ") > summary", nil
+}
+
+// Field is a field of a form by its name, and what is filled in.
+type Field struct{ Name, Value string }
+
+// Send fills a form and sends it, and returns the status of the answer. A form that is folded away is opened first.
+func (t *Tab) Send(hand Hand, form string, fields []Field) (int, error) {
+	summary, err := t.folded(form)
+	if err != nil {
+		return 0, err
+	}
+	if summary != "" {
+		if err := hand.Press(t, summary); err != nil {
+			return 0, err
+		}
+	}
+	for _, field := range fields {
+		if err := hand.Fill(t, fmt.Sprintf("%s [name=%q]", form, field.Name), field.Value); err != nil {
+			return 0, err
+		}
+	}
+	return hand.Follow(t, form+` button:not([type="button"])`)
+}

@@ -1,0 +1,179 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Tab is one tab of the browser. Its methods are called one at a time.
+type Tab struct {
+	ctx context.Context
+	end func()
+	axe string
+
+	mu     sync.Mutex
+	faults []string
+}
+
+// within bounds each act in a tab.
+const within = 20 * time.Second
+
+// Close closes the tab.
+func (t *Tab) Close() { t.end() }
+
+func (t *Tab) do(steps ...chromedp.Action[chromedp.Void]) error {
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	return chromedp.Do(ctx, steps...)
+}
+
+// hear notes what a page does wrong: exceptions, errors of its console, and what the policy for its content has
+// refused.
+func (t *Tab) hear(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		said := e.ExceptionDetails.Text
+		if thrown := e.ExceptionDetails.Exception; thrown != nil {
+			said += " " + thrown.Description
+		}
+		t.note("exception: " + said)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			var said []string
+			for _, argument := range e.Args {
+				said = append(said, string(argument.Value)+argument.Description)
+			}
+			t.note("console: " + strings.Join(said, " "))
+		}
+	case *log.EventEntryAdded:
+		// What the server answers is judged where it is asked.
+		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
+			t.note(string(e.Entry.Source) + ": " + e.Entry.Text)
+		}
+	case *audits.EventIssueAdded:
+		if policy := e.Issue.Details.ContentSecurityPolicyIssueDetails; policy != nil {
+			t.note("policy: " + policy.ViolatedDirective + " refuses " +
+				strings.TrimSpace(string(policy.ContentSecurityPolicyViolationType)+" "+policy.BlockedURL))
+		}
+	}
+}
+
+func (t *Tab) note(fault string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.faults = append(t.faults, fault)
+}
+
+// Faults returns what pages did wrong since it was last called.
+func (t *Tab) Faults() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	faults := t.faults
+	t.faults = nil
+	return faults
+}
+
+// Go opens an address, and returns the status of the answer.
+func (t *Tab) Go(address string) (int, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	answer, err := chromedp.Run(ctx, chromedp.NavigateResponse(address))
+	if err != nil {
+		return 0, fmt.Errorf("opening a page: %w", withoutAddress(err))
+	}
+	return int(answer.Status), nil
+}
+
+// withoutAddress is an error of a navigation without the address, which may have a secret in it.
+func withoutAddress(err error) error {
+	if failed, ok := errors.AsType[*chromedp.LoadError](err); ok {
+		return errors.New(failed.ErrorText)
+	}
+	return err
+}
+
+// leads does what leads to another page, and returns the status of that.
+func (t *Tab) leads(do chromedp.Action[chromedp.Void]) (int, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	answer, err := chromedp.RunResponse(ctx, do)
+	if err != nil {
+		return 0, withoutAddress(err)
+	}
+	if answer == nil { // a place on the same page
+		return 200, nil
+	}
+	return int(answer.Status), nil
+}
+
+// ask evaluates an expression in the page, with arguments as %s for texts of JavaScript.
+func ask[T any](t *Tab, expression string, arguments ...any) (T, error) {
+	quoted := make([]any, len(arguments))
+	for n, argument := range arguments {
+		text, err := json.Marshal(argument)
+		if err != nil {
+			return *new(T), err
+		}
+		quoted[n] = string(text)
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](fmt.Sprintf(expression, quoted...), chromedp.EvalAwaitPromise))
+}
+
+// run runs a script in the page.
+func (t *Tab) run(script string) error {
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Evaluate[chromedp.Void](script))
+	return err
+}
+
+// Path is the address of the page without its host.
+func (t *Tab) Path() (string, error) { return ask[string](t, `location.pathname + location.search`) }
+
+// Text is what a person reads on the page.
+func (t *Tab) Text() (string, error) { return ask[string](t, `document.body.innerText`) }
+
+// Quiet waits until the page has drawn what its scripts have loaded so far: two frames.
+func (t *Tab) Quiet() error {
+	_, err := ask[bool](t, `new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(() => done(true))), 100))`)
+	return err
+}
+
+// Painted is when the page showed its first content, in milliseconds since it was asked for.
+func (t *Tab) Painted() (float64, error) {
+	return ask[float64](t, `new Promise((done) => new PerformanceObserver((list, all) => {
+	  const first = list.getEntriesByName("first-contentful-paint")[0];
+	  if (first) { all.disconnect(); done(first.startTime) } }).observe({type: "paint", buffered: true}))`)
+}
+
+// Picture is the page as a PNG, at most so many pixels high; 0 is the window alone.
+func (t *Tab) Picture(most int) ([]byte, error) {
+	size, err := ask[[]float64](t, `[innerWidth, innerHeight, document.documentElement.scrollHeight]`)
+	if err != nil {
+		return nil, err
+	}
+	beyond := most > 0
+	clip := &page.Viewport{Width: size[0], Height: size[1], Scale: 1}
+	if beyond {
+		clip.Height = min(size[2], float64(most))
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	picture, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+		Format: page.CaptureScreenshotFormatPng, Clip: clip, CaptureBeyondViewport: &beyond,
+	})
+	return picture.Data, err
+}
