@@ -149,6 +149,14 @@ alerts: programs postgres prometheus $(TESTBED) ## Break a running Railhead in o
 journeys: pgrun ## Type what newcomers type, as a caller, on call and as an auditor, on a make run of its own
 	@$(TIMED) testbed/journeys/run.sh
 
+.PHONY: console
+console: programs postgres browser $(TESTBED) ## Go through every page and act of the console with a headless Chromium, by mouse, by keyboard and without JavaScript (HAND=mouse, keyboard or no-scripts)
+	@$(TIMED) $(TESTBED) console -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(HAND),-hand $(HAND))
+
+.PHONY: screenshots
+screenshots: programs postgres browser $(TESTBED) ## Take pictures of the pages of the console in three widths, light and dark, into build/screenshots
+	@$(TIMED) $(TESTBED) screenshots -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT))
+
 ##@ Before a release
 
 .PHONY: nightly
@@ -178,6 +186,10 @@ bench-against: postgres bench-build ## Compare what a payment costs with the rev
 .PHONY: bench-scale
 bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
 	@$(TIMED) $(BIN)/bench -scale $(ARGS)
+
+.PHONY: console-scale
+console-scale: programs postgres browser $(TESTBED) ## Measure how soon pages of the console are painted with 10 million rows in the archive (SIZE=rows)
+	@$(TIMED) $(TESTBED) console-scale -binaries $(BIN) $(if $(SIZE),-rows $(SIZE))
 
 .PHONY: bench-cores
 bench-cores: postgres bench-build ## Measure drain and e2e on 1, 2, 4, ... cores, on a machine that has 8 (ARGS=-quick: 2)

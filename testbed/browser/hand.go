@@ -1,9 +1,13 @@
 package browser
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -30,6 +34,25 @@ const find = `(() => { const e = [...document.querySelectorAll(%s)].find((e) => 
 
 func kindOf(t *Tab, selector string) (string, error) {
 	return ask[string](t, find+`return e.type || e.tagName.toLowerCase() })()`, selector)
+}
+
+// keys presses keys, one after the other. As of a keyboard, a key whose press a page has handled types nothing.
+func keys(text string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for _, key := range text {
+			events := kb.Encode(key)
+			if len(events) == 3 { // pressed, typed and released, where the second does not depend on the first
+				events[0].Text = events[1].Text
+				events = slices.Delete(events, 1, 2)
+			}
+			for _, event := range events {
+				if _, err := cdp.Call(ctx, target, input.DispatchKeyEvent, *event); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // Mouse clicks.
@@ -85,13 +108,13 @@ func (m Mouse) Fill(t *Tab, selector, value string) error {
 		if _, err := ask[bool](t, find+`e.focus(); return true })()`, selector); err != nil {
 			return err
 		}
-		return t.do(chromedp.KeyEvent(value))
+		return t.do(keys(value))
 	}
 	x, y, err := m.at(t, selector, kind == kindDate)
 	if err != nil {
 		return err
 	}
-	return t.do(chromedp.MouseClickXY(x, y), chromedp.KeyEvent(typed(kind, value)))
+	return t.do(chromedp.MouseClickXY(x, y), keys(typed(kind, value)))
 }
 
 // typed is what is typed for a value.
@@ -115,7 +138,7 @@ func (Keyboard) to(t *Tab, selector string) error {
 		What         string
 	}
 	for range tabsMax {
-		if err := t.do(chromedp.KeyEvent(kb.Tab)); err != nil {
+		if err := t.do(keys(kb.Tab)); err != nil {
 			return err
 		}
 		now, err := ask[focus](t, `(() => { const e = document.activeElement, s = getComputedStyle(e);
@@ -139,7 +162,7 @@ func (k Keyboard) Follow(t *Tab, selector string) (int, error) {
 	if err := k.to(t, selector); err != nil {
 		return 0, err
 	}
-	return t.leads(chromedp.KeyEvent(kb.Enter))
+	return t.leads(keys(kb.Enter))
 }
 
 // Press goes there by the Tab key, and presses Enter.
@@ -147,7 +170,7 @@ func (k Keyboard) Press(t *Tab, selector string) error {
 	if err := k.to(t, selector); err != nil {
 		return err
 	}
-	return t.do(chromedp.KeyEvent(kb.Enter))
+	return t.do(keys(kb.Enter))
 }
 
 // Fill goes to the field by the Tab key, and types. Of radio buttons the Tab key reaches one, and the arrows the
@@ -162,31 +185,31 @@ func (k Keyboard) Fill(t *Tab, selector, value string) error {
 	}
 	switch kind {
 	case kindBox:
-		return t.do(chromedp.KeyEvent(" "))
+		return t.do(keys(" "))
 	case kindRadio:
 		for range 10 {
-			if err := t.do(chromedp.KeyEvent(" ")); err != nil {
+			if err := t.do(keys(" ")); err != nil {
 				return err
 			}
 			chosen, err := ask[string](t, `document.activeElement.value`)
 			if err != nil || chosen == value {
 				return err
 			}
-			if err := t.do(chromedp.KeyEvent(kb.ArrowDown)); err != nil {
+			if err := t.do(keys(kb.ArrowDown)); err != nil {
 				return err
 			}
 		}
 		return fmt.Errorf("the arrows do not reach %s of %s", value, selector)
 	default:
-		return t.do(chromedp.KeyEvent(typed(kind, value)))
+		return t.do(keys(typed(kind, value)))
 	}
 }
 
 // Type types keys where the focus is.
-func (t *Tab) Type(keys string) error { return t.do(chromedp.KeyEvent(keys)) }
+func (t *Tab) Type(text string) error { return t.do(keys(text)) }
 
 // Enter presses Enter where the focus is, which leads to another page.
-func (t *Tab) Enter() (status int, err error) { return t.leads(chromedp.KeyEvent(kb.Enter)) }
+func (t *Tab) Enter() (status int, err error) { return t.leads(keys(kb.Enter)) }
 
 // Chosen is the address of the first link in the row of a list that has the focus.
 func (t *Tab) Chosen() (string, error) {

@@ -143,6 +143,9 @@ func (t *Tab) run(script string) error {
 // Path is the address of the page without its host.
 func (t *Tab) Path() (string, error) { return ask[string](t, `location.pathname + location.search`) }
 
+// Is evaluates an expression in the page, which may be a promise.
+func (t *Tab) Is(expression string) (bool, error) { return ask[bool](t, expression) }
+
 // Text is what a person reads on the page.
 func (t *Tab) Text() (string, error) { return ask[string](t, `document.body.innerText`) }
 
@@ -161,14 +164,14 @@ func (t *Tab) Painted() (float64, error) {
 
 // Picture is the page as a PNG, at most so many pixels high; 0 is the window alone.
 func (t *Tab) Picture(most int) ([]byte, error) {
-	size, err := ask[[]float64](t, `[innerWidth, innerHeight, document.documentElement.scrollHeight]`)
+	size, err := ask[[]float64](t, `[innerWidth, document.documentElement.scrollHeight]`)
 	if err != nil {
 		return nil, err
 	}
 	beyond := most > 0
-	clip := &page.Viewport{Width: size[0], Height: size[1], Scale: 1}
+	var clip *page.Viewport
 	if beyond {
-		clip.Height = min(size[2], float64(most))
+		clip = &page.Viewport{Width: size[0], Height: min(size[1], float64(most)), Scale: 1}
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, within)
 	defer cancel()

@@ -37,6 +37,9 @@ var commands = []struct {
 	{"nemesis", "mix every fault that can be mixed on one installation", nemesis},
 	{"mutants", "take each guard out of a copy, and see what notices", removeGuards},
 	{"alerts", "break a running installation in one way for each alert", drillAlerts},
+	{"console", "go through every page and act of the console with a browser", walkConsole},
+	{"screenshots", "take pictures of the pages of the console", photographConsole},
+	{"console-scale", "measure how soon pages of the console are painted with a large archive", scaleConsole},
 	{"caller", "the ingest client that faults start", caller},
 }
 
@@ -63,6 +66,6 @@ func run(args []string) int {
 func usage(to io.Writer) {
 	fmt.Fprint(to, "testbed COMMAND [FLAGS]; testbed COMMAND -help says which flags\n\n")
 	for _, command := range commands {
-		fmt.Fprintf(to, "  %-9s %s\n", command.name, command.about)
+		fmt.Fprintf(to, "  %-13s %s\n", command.name, command.about)
 	}
 }

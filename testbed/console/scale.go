@@ -1,0 +1,127 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/archive"
+	"github.com/railhead-pay/railhead/testbed/browser"
+)
+
+// loads is how often each page is opened.
+const loads = 10
+
+// paintedWithin is the bound on the first paint of a page.
+const paintedWithin = 300 * time.Millisecond
+
+// Scale fills the archive, and measures how soon pages show their first content. Each is opened in a tab of its
+// own, so that nothing is kept of it in memory; the last line is what it is judged by.
+func Scale(ctx context.Context, o Options) (err error) {
+	settings := map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
+	w, err := newWorld(ctx, o, settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.end(o, err)) }()
+	if err := w.fillArchive(ctx, o); err != nil {
+		return err
+	}
+	payments, err := w.fill(ctx, ordinary, []string{"ops"})
+	if err != nil {
+		return err
+	}
+	old, err := w.oldPayment(ctx)
+	if err != nil {
+		return err
+	}
+	link, err := w.console(ctx, "console-scale", "read")
+	if err != nil {
+		return err
+	}
+	b, err := browser.Start(ctx, o.Programs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	k := &walker{hand: hands[0], names: payments["ops"], out: o, tally: &tally{}}
+	k.judges = false
+	if k.tab, err = b.Open(browser.View{}); err != nil {
+		return err
+	}
+	defer k.tab.Close()
+	if err := k.login(link); err != nil {
+		return fmt.Errorf("logging in: %w", err)
+	}
+	late := 0
+	for _, page := range []struct{ name, path string }{
+		{"Overview", "/"}, {"Payments", "/payments"}, {"Payments of a rail", "/payments?rail=bank&state=DISPATCHED"},
+		{"a Payment with trouble", "/payments/{parked}"}, {"a Payment of the archive", "/payments/" + old},
+	} {
+		painted, err := k.paints(page.path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", page.name, err)
+		}
+		slices.Sort(painted)
+		p50, worst := painted[len(painted)/2], painted[len(painted)-1]
+		o.say("%-26s first paint p50 %3.0f ms, worst %3.0f ms of %d loads", page.name, p50, worst, len(painted))
+		if worst > float64(paintedWithin.Milliseconds()) {
+			late++
+		}
+	}
+	o.say("rows=%d loads=%d within=%s late=%d", o.Rows, loads, paintedWithin, late)
+	if late > 0 {
+		return ErrBroken
+	}
+	return nil
+}
+
+// paints opens a page so often, and returns when it showed its first content, in milliseconds. The first load of
+// all is no part of it: it connects, and parses what the browser then keeps.
+func (k *walker) paints(path string) (painted []float64, err error) {
+	for n := range loads + 1 {
+		if _, err := k.tab.Go("about:blank"); err != nil {
+			return nil, err
+		}
+		status, err := k.tab.Go(k.base + k.names.in(path))
+		if err != nil || status != 200 {
+			return nil, fmt.Errorf("status %d: %w", status, err)
+		}
+		at, err := k.tab.Painted()
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			painted = append(painted, at)
+		}
+	}
+	return painted, nil
+}
+
+func (w *world) fillArchive(ctx context.Context, o Options) error {
+	conn, err := w.admin.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	begun := time.Now()
+	next := begun.Add(10 * time.Second)
+	err = archive.Fill(ctx, conn.Conn(), archive.Size{Rows: o.Rows, RailType: "bank"}, func(done int) {
+		if time.Now().After(next) {
+			next = time.Now().Add(10 * time.Second)
+			o.say("archive of %d rows: %d", o.Rows, done)
+		}
+	})
+	if err == nil {
+		o.say("archive of %d rows is filled, in %s", o.Rows, time.Since(begun).Round(time.Second))
+	}
+	return err
+}
+
+// oldPayment is one from the first days of the archive.
+func (w *world) oldPayment(ctx context.Context) (id string, err error) {
+	err = w.admin.QueryRow(ctx, `SELECT k.outbox_id FROM `+cell+`.payment_outbox_keys k ORDER BY k.outbox_id LIMIT 1`).Scan(&id)
+	return id, err
+}

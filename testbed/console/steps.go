@@ -1,0 +1,87 @@
+package console
+
+import "github.com/railhead-pay/railhead/testbed/browser"
+
+// Step is one thing that a person does: to follow a link, to send a form, or to type an address. A new page or act
+// of the console is a new line of the list below; TestStepsCoverRoutes fails without one.
+type Step struct {
+	Route string // the pattern in console/routes.go that it ends at
+	Act   string // the act of explain.Acts that it does; empty: none
+	At    string // the address where it begins
+	Link  string // selector of the link to follow
+	Form  string // selector of the form to send; without Link and Form the address itself is what is tested
+	// Fields are filled in in this order, which has to be that of the form.
+	Fields []browser.Field
+	Leads  string   // how the address of the next page begins
+	Status int      // of the next page; 0: 200
+	Sees   []string // texts of it, in whatever case
+	// Picture is the name of the picture of that page; empty: none is taken.
+	Picture string
+}
+
+// because is the field of a reason.
+var because = browser.Field{Name: "reason", Value: "as agreed on the phone"}
+
+// act is a step that does an act on a payment, by the form on its page.
+func act(name, payment, says string, fields ...browser.Field) Step {
+	return Step{
+		Route: "POST /payments/{id}/{act}", Act: name, At: "/payments/{" + payment + "}", Form: `form[action$="/` + name + `"]`,
+		Fields: append(fields, because), Leads: "/payments/{" + payment + "}?did=" + name,
+		Sees: []string{says, "as agreed on the phone", "operator"},
+	}
+}
+
+// letter is the alert of dead letters.
+const letter = "RailheadDeadLettersGrowing"
+
+// Steps are every page and every act. What is in braces is a payment of the hand: see kinds.
+var Steps = []Step{
+	{Route: "GET /{$}", At: "/payments", Link: "a.brand", Leads: "/", Picture: "overview",
+		Sees: []string{"Overview", "waiting", "dead letters", "their incident 88", "outbox_pending_depth", "AC04"}},
+	{Route: "GET /payments", At: "/", Link: `nav a[href="/payments"]`, Leads: "/payments", Picture: "payments",
+		Sees: []string{"50 shown", "examined"}},
+	{Route: "GET /payments", At: "/payments", Link: `a[rel="next"]`, Leads: "/payments?before=", Sees: []string{"order-"}},
+	{Route: "GET /payments", At: "/payments", Form: "form.filter", Leads: "/payments?state=PENDING&rail=bank",
+		Fields: []browser.Field{
+			{Name: "state", Value: "PENDING"}, {Name: "rail", Value: "bank"}, {Name: "newer", Value: "1h"},
+			{Name: "currency", Value: "EUR"}, {Name: "from", Value: "100"}, {Name: "to", Value: "1000"},
+		},
+		Sees: []string{"{due.id}", "{ordered.id}"}},
+	{Route: "GET /payments", At: "/payments?state=NONE", Status: 400, Sees: []string{"no such state"}},
+	{Route: "GET /payments/{id}", At: "/payments?rail=card", Link: `a[href="/payments/{refused}"]`,
+		Leads: "/payments/{refused}", Picture: "payment-refused",
+		Sees: []string{"refused", "AC04", "what can be done", "history", "payload, without its values"}},
+	{Route: "GET /search", At: "/", Form: `form[role="search"]`, Fields: []browser.Field{{Name: "id", Value: "{parked.id}"}},
+		Leads: "/payments/{parked}", Sees: []string{"outcome unknown", "600.50"}, Picture: "payment"},
+	{Route: "GET /search", At: "/payments", Form: `form[role="search"]`, Fields: []browser.Field{{Name: "id", Value: "none"}},
+		Leads: "/search?id=none", Status: 404, Sees: []string{"no such payment"}},
+	{Route: "GET /runbooks/{alert}", At: "/", Link: `a[href="/runbooks/` + letter + `"]`, Leads: "/runbooks/" + letter,
+		Sees: []string{letter, "Meaning"}, Picture: "runbook"},
+	{Route: "/", At: "/nothing", Status: 404, Sees: []string{"no such page"}, Picture: "problem"},
+
+	act("acknowledge", "refused", "Acknowledged."),
+	act("escalate", "refused", "Escalated."),
+	act("close", "refused", "Closed."),
+	act("replay", "again", "Replayed: it is in pending again."),
+	act("inquire", "asked", "The rail will be asked."),
+	act("resolve", "parked", "Resolved, by your evidence.", browser.Field{Name: "found", Value: "executed"},
+		browser.Field{Name: "reference", Value: "R-{parked.id}"}, browser.Field{Name: "date", Value: "{today}"},
+		browser.Field{Name: "document", Value: "statement 146, line 9"}),
+	act("send-now", "due", "It is due now."),
+	act("cancel", "ordered", "Cancelled."),
+
+	{Route: "POST /logout", At: "/", Form: "form.who", Leads: "/login", Status: 401, Sees: []string{"Log in"}},
+	{Route: "GET /login", At: "/login", Status: 401, Sees: []string{"Log in", "one-time link"}, Picture: "login"},
+}
+
+// apart are the routes without a step, and why.
+var apart = map[string]string{
+	"GET /static/{file...}":   "each page loads its files",
+	"GET /live.json":          "the charts of the overview load it",
+	"GET /login/link":         "each hand logs in by it before its first step",
+	"POST /login/link":        "each hand logs in by it before its first step",
+	"GET /login/oidc":         "needs a provider: console/login_internal_test.go has one",
+	"GET /login/oidc/back":    "needs a provider: console/login_internal_test.go has one",
+	"GET /login/certificate":  "needs certificates in the browser: console/login_internal_test.go has clients with them",
+	"POST /login/certificate": "needs certificates in the browser: console/login_internal_test.go has clients with them",
+}
