@@ -92,6 +92,9 @@ func (t *Tab) Go(address string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("opening a page: %w", withoutAddress(err))
 	}
+	if answer == nil { // a page of the browser itself
+		return 0, nil
+	}
 	return int(answer.Status), nil
 }
 
@@ -155,11 +158,21 @@ func (t *Tab) Quiet() error {
 	return err
 }
 
-// Painted is when the page showed its first content, in milliseconds since it was asked for.
-func (t *Tab) Painted() (float64, error) {
-	return ask[float64](t, `new Promise((done) => new PerformanceObserver((list, all) => {
+// Timing is how long a page took from its request on, in milliseconds.
+type Timing struct {
+	Answered float64 // until the first byte of the answer
+	Painted  float64 // until its first content was shown
+}
+
+// Timing returns how long the page took.
+func (t *Tab) Timing() (Timing, error) {
+	return ask[Timing](t, `new Promise((done) => new PerformanceObserver((list, all) => {
 	  const first = list.getEntriesByName("first-contentful-paint")[0];
-	  if (first) { all.disconnect(); done(first.startTime) } }).observe({type: "paint", buffered: true}))`)
+	  if (!first) return;
+	  all.disconnect();
+	  const page = performance.getEntriesByType("navigation")[0];
+	  done({Answered: page.responseStart - page.requestStart, Painted: first.startTime});
+	}).observe({type: "paint", buffered: true}))`)
 }
 
 // Picture is the page as a PNG, at most so many pixels high; 0 is the window alone.
