@@ -99,7 +99,8 @@ func TestFaultsAreFound(t *testing.T) {
 const form = `<!doctype html><html lang="en"><title>form</title><body><a href="/elsewhere">elsewhere</a>
 <details><summary>open</summary><form action="/sent"><input name="text"><input type="date" name="day">
 <label><input type="radio" name="found" value="yes"> yes</label><label><input type="radio" name="found" value="no"> no</label>
-<input type="checkbox" name="box"><select name="state"><option>ANY</option><option>PENDING</option></select>
+<input type="checkbox" name="box"><input type="checkbox" name="id" value="1"><input type="checkbox" name="id" value="2">
+<select name="state"><option>ANY</option><option>PENDING</option></select>
 <button>send</button></form></details></body></html>`
 
 // TestHands: mouse and keyboard fill a form that is folded away, with scripts and without, and the server gets
@@ -115,7 +116,9 @@ func TestHands(t *testing.T) {
 		fmt.Fprint(w, form)
 	}))
 	t.Cleanup(server.Close)
-	want := url.Values{"text": {"why not"}, "day": {"2026-11-27"}, "found": {"no"}, "box": {"on"}, "state": {"PENDING"}}
+	want := url.Values{
+		"text": {"why not"}, "day": {"2026-11-27"}, "found": {"no"}, "box": {"on"}, "id": {"2"}, "state": {"PENDING"},
+	}
 	for name, hand := range map[string]Hand{"mouse": Mouse{}, "keyboard": Keyboard{}} {
 		for _, scripts := range []Scripts{WithScripts, WithoutScripts} {
 			t.Run(fmt.Sprint(name, scripts), func(t *testing.T) {
@@ -127,8 +130,9 @@ func TestHands(t *testing.T) {
 				if _, err := tab.Go(server.URL); err != nil {
 					t.Fatal(err)
 				}
-				fields := []Field{{"text", "why not"}, {"day", "2026-11-27"}, {"found", "no"}, {"box", "on"}, {"state", "PENDING"}}
-				if status, err := tab.Send(hand, "form", fields); err != nil || status != http.StatusOK {
+				fields := []Field{{"text", "why not"}, {"day", "2026-11-27"}, {"found", "no"}, {"box", "on"}, {"id", "2"},
+					{"state", "PENDING"}}
+				if status, err := tab.Send(hand, "form", "", fields); err != nil || status != http.StatusOK {
 					t.Fatal(status, err)
 				}
 				if sent := <-got; sent.Encode() != want.Encode() {

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,8 +19,8 @@ type Hand interface {
 	Follow(t *Tab, selector string) (status int, err error)
 	// Press activates what changes the page that is open.
 	Press(t *Tab, selector string) error
-	// Fill fills a field: a text, a date such as 2026-11-27, the value of a radio button, "on" for a box to tick,
-	// or the text of an option.
+	// Fill fills a field: a text, a date such as 2026-11-27, the value of a radio button or of a box to tick, or the
+	// text of an option.
 	Fill(t *Tab, selector, value string) error
 }
 
@@ -100,10 +101,8 @@ func (m Mouse) Fill(t *Tab, selector, value string) error {
 		return fmt.Errorf("no field %s: %w", selector, err)
 	}
 	switch kind {
-	case kindRadio:
-		return m.Press(t, selector+fmt.Sprintf("[value=%q]", value))
-	case kindBox:
-		return m.Press(t, selector)
+	case kindRadio, kindBox:
+		return m.Press(t, withValue(selector, value))
 	case kindSelect:
 		if _, err := ask[bool](t, find+`e.focus(); return true })()`, selector); err != nil {
 			return err
@@ -115,6 +114,14 @@ func (m Mouse) Fill(t *Tab, selector, value string) error {
 		return err
 	}
 	return t.do(chromedp.MouseClickXY(x, y), keys(typed(kind, value)))
+}
+
+// withValue selects the button or box of a field that has a value; a box without a value of its own is on.
+func withValue(selector, value string) string {
+	if value == "on" {
+		return selector
+	}
+	return selector + fmt.Sprintf("[value=%q]", value)
 }
 
 // typed is what is typed for a value.
@@ -180,12 +187,16 @@ func (k Keyboard) Fill(t *Tab, selector, value string) error {
 	if err != nil {
 		return fmt.Errorf("no field %s: %w", selector, err)
 	}
+	if kind == kindBox {
+		if err := k.to(t, withValue(selector, value)); err != nil {
+			return err
+		}
+		return t.do(keys(" "))
+	}
 	if err := k.to(t, selector); err != nil {
 		return err
 	}
 	switch kind {
-	case kindBox:
-		return t.do(keys(" "))
 	case kindRadio:
 		for range 10 {
 			if err := t.do(keys(" ")); err != nil {
@@ -232,8 +243,9 @@ func (t *Tab) folded(form string) (summary string, err error) {
 // Field is a field of a form by its name, and what is filled in.
 type Field struct{ Name, Value string }
 
-// Send fills a form and sends it, and returns the status of the answer. A form that is folded away is opened first.
-func (t *Tab) Send(hand Hand, form string, fields []Field) (int, error) {
+// Send fills a form and sends it by a button, or by its only one if none is named, and returns the status of the
+// answer. A form that is folded away is opened first.
+func (t *Tab) Send(hand Hand, form, button string, fields []Field) (int, error) {
 	summary, err := t.folded(form)
 	if err != nil {
 		return 0, err
@@ -248,5 +260,5 @@ func (t *Tab) Send(hand Hand, form string, fields []Field) (int, error) {
 			return 0, err
 		}
 	}
-	return hand.Follow(t, form+` button:not([type="button"])`)
+	return hand.Follow(t, form+" "+cmp.Or(button, `button:not([type="button"])`))
 }

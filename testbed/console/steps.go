@@ -5,11 +5,12 @@ import "github.com/railhead-pay/railhead/testbed/browser"
 // Step is one thing that a person does: to follow a link, to send a form, or to type an address. A new page or act
 // of the console is a new line of the list below; TestStepsCoverRoutes fails without one.
 type Step struct {
-	Route string // the pattern in console/routes.go that it ends at
-	Act   string // the act of explain.Acts that it does; empty: none
-	At    string // the address where it begins
-	Link  string // selector of the link to follow
-	Form  string // selector of the form to send; without Link and Form the address itself is what is tested
+	Route  string // the pattern in console/routes.go that it ends at
+	Act    string // the act of explain.Acts that it does; empty: none
+	At     string // the address where it begins
+	Link   string // selector of the link to follow
+	Form   string // selector of the form to send; without Link and Form the address itself is what is tested
+	Button string // selector, in the form, of the button that sends it; empty: it has one
 	// Fields are filled in in this order, which has to be that of the form.
 	Fields []browser.Field
 	Leads  string   // how the address of the next page begins

@@ -162,7 +162,7 @@ func (k *walker) login(link string) error {
 	if k.judges {
 		k.judge("the page of the link")
 	}
-	if status, err := k.tab.Send(k.hand.hand, "main form", nil); err != nil || status != 200 {
+	if status, err := k.tab.Send(k.hand.hand, "main form", "", nil); err != nil || status != 200 {
 		return fmt.Errorf("the button: status %d: %w", status, err)
 	}
 	path := ""
@@ -228,7 +228,7 @@ func (k *walker) do(s Step) (int, error) {
 	for n := range fields {
 		fields[n].Value = k.names.in(fields[n].Value)
 	}
-	return k.tab.Send(k.hand.hand, k.names.in(s.Form), fields)
+	return k.tab.Send(k.hand.hand, k.names.in(s.Form), s.Button, fields)
 }
 
 // views are how the pages are judged.
