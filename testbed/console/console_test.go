@@ -118,9 +118,9 @@ func TestStepsCoverActs(t *testing.T) {
 	if len(acts) < 8 {
 		t.Errorf("only %d acts are known", len(acts))
 	}
-	made := names{"today": "TODAY"}
+	made := names{"today": "TODAY", "participant": "WHO"}
 	for _, one := range kinds {
-		made[one.name], made[one.name+".id"] = "ID", "ID"
+		made[one.name], made[one.name+".id"], made[one.name+".amount"] = "ID", "ID", "ID"
 	}
 	for _, step := range Steps {
 		var fields strings.Builder

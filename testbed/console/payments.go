@@ -38,8 +38,8 @@ var faults = map[string][]railsim.Fault{
 	"wire": {{Kind: railsim.DropAfter, Probability: 1}, {Kind: railsim.InquiryStatus, Status: 503, Probability: 1}},
 }
 
-// names are what the braces in steps stand for: the outbox ids of the hand's payments, and with .id their
-// instruction ids; and today.
+// names are what the braces in steps stand for: the outbox ids of the hand's payments, with .id their instruction
+// ids, with .amount their amounts; the hand's participant; and today.
 type names map[string]string
 
 // in replaces the names in a text.
@@ -69,19 +69,19 @@ func (w *world) fill(ctx context.Context, ordinary int, hands []string) (map[str
 	}
 	all := make(map[string]names)
 	for _, hand := range hands {
-		all[hand] = names{"today": time.Now().UTC().Format(time.DateOnly)}
+		all[hand] = names{"today": time.Now().UTC().Format(time.DateOnly), "participant": "participant-" + hand}
 		for n, one := range kinds {
-			id := fmt.Sprintf("%s-%s", one.name, hand)
+			id, amount := fmt.Sprintf("%s-%s", one.name, hand), fmt.Sprintf("%d.50", 100*(n+1))
 			var outboxID string
 			err := w.ingest.QueryRow(ctx, `SELECT e.outbox_id FROM `+cell+`.enqueue_payment_outbox($1, $2, $1, $3,
 			  jsonb_build_object('amount', $4::text, 'currency', 'EUR', 'debtor', jsonb_build_object('account', 'd'),
 			    'creditor', jsonb_build_object('account', 'c', 'name', 'Sample Supplies BV')),
 			  not_before => CASE WHEN $5::bigint > 0 THEN now() + $5::bigint * interval '1 second' END) e`,
-				id, "participant-"+hand, one.rail, fmt.Sprintf("%d.50", 100*(n+1)), int64(one.later.Seconds())).Scan(&outboxID)
+				id, "participant-"+hand, one.rail, amount, int64(one.later.Seconds())).Scan(&outboxID)
 			if err != nil {
 				return nil, fmt.Errorf("enqueueing: %w", err)
 			}
-			all[hand][one.name], all[hand][one.name+".id"] = outboxID, id
+			all[hand][one.name], all[hand][one.name+".id"], all[hand][one.name+".amount"] = outboxID, id, amount
 		}
 	}
 	if err := w.settle(ctx, all); err != nil {

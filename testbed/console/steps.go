@@ -53,7 +53,7 @@ var Steps = []Step{
 		Leads: "/payments/{refused}", Picture: "payment-refused",
 		Sees: []string{"refused", "AC04", "what can be done", "history", "payload, without its values"}},
 	{Route: "GET /search", At: "/", Form: `form[role="search"]`, Fields: []browser.Field{{Name: "id", Value: "{parked.id}"}},
-		Leads: "/payments/{parked}", Sees: []string{"outcome unknown", "600.50"}, Picture: "payment"},
+		Leads: "/payments/{parked}", Sees: []string{"outcome unknown", "{parked.amount}"}, Picture: "payment"},
 	{Route: "GET /search", At: "/payments", Form: `form[role="search"]`, Fields: []browser.Field{{Name: "id", Value: "none"}},
 		Leads: "/search?id=none", Status: 404, Sees: []string{"no such payment"}},
 	{Route: "GET /runbooks/{alert}", At: "/", Link: `a[href="/runbooks/` + letter + `"]`, Leads: "/runbooks/" + letter,
