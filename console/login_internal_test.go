@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -61,9 +62,7 @@ func newProvider(t *testing.T) *provider {
 		delete(p.codes, code)
 		claims := map[string]any{"iss": p.URL, "aud": "console", "nonce": p.nonces[code], "sub": "4711",
 			"iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
-		for name, value := range p.claims {
-			claims[name] = value
-		}
+		maps.Copy(claims, p.claims)
 		text, _ := json.Marshal(claims)
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil)
 		if err != nil {

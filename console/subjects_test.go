@@ -237,7 +237,7 @@ func TestComponentsPage(t *testing.T) {
 		"&#43;2500 ms", "/runbooks/RailheadComponentStale", "/runbooks/RailheadClockSkew", "The cell is at migration ",
 		"There never was one.", "v9.8: 1")
 	for _, link := range runbooks.FindAllStringSubmatch(page.text, -1) {
-		s.want(s.do(client, "GET", link[1], nil), 200, "## Meaning")
+		s.want(s.do(client, "GET", link[1], nil), 200, "<h2>Meaning</h2>")
 	}
 	cell.Exec(`INSERT INTO railhead.payment_outbox_suspensions
 		(worker_id, cause, detail, system_identifier, timeline, server_started_at, known_until)
