@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// actOf is an act on one payment: what it is called when it was done, and how it is done. The reason
-// has the person in it.
+// actOf is an act on one payment: what it is called when it was done, and how it is done. The context
+// names the person.
 type actOf struct {
 	done string
 	do   func(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) error
@@ -75,7 +75,7 @@ type errIncomplete string
 func (e errIncomplete) Error() string { return "the form lacks " + string(e) }
 
 // act does one act for a person with the role operate. The operator log has the login of the console
-// and, in the reason, the person.
+// and the person.
 func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 	id, err := payment.ParseID(r.PathValue("id"))
 	one, known := acts[r.PathValue("act")]
@@ -83,7 +83,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such act", "Nothing was done. Begin at the payment's page."})
 		return
 	}
-	reason, ok := c.reasonOf(w, r, person)
+	reason, ok := c.reasonOf(w, r)
 	if !ok {
 		return
 	}
@@ -102,9 +102,8 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 	http.Redirect(w, r, "/payments/"+id.String()+"?did="+r.PathValue("act"), http.StatusSeeOther)
 }
 
-// reasonOf reads the form of an act, and returns its reason with the person in it. If it returns
-// false, it has answered what the form lacks.
-func (c *Console) reasonOf(w http.ResponseWriter, r *http.Request, person Person) (string, bool) {
+// reasonOf reads the form of an act and returns its reason. Without one it answers, and returns false.
+func (c *Console) reasonOf(w http.ResponseWriter, r *http.Request) (string, bool) {
 	if err := r.ParseForm(); err != nil {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form can't be read", "Nothing was done. Send it again, shorter."})
 		return "", false
@@ -113,13 +112,6 @@ func (c *Console) reasonOf(w http.ResponseWriter, r *http.Request, person Person
 	if reason == "" {
 		c.fail(w, r, problem{http.StatusBadRequest, "An act needs a reason", "Nothing was done. Say why: the operator log " +
 			"keeps it."})
-		return "", false
 	}
-	return signed(reason, person), true
-}
-
-// signed is the reason of an act as the operator log has it: with the person who acts, because the
-// login there is that of the console.
-func signed(reason string, person Person) string {
-	return reason + " (by " + person.Name + " with the console)"
+	return reason, reason != ""
 }

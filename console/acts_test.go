@@ -15,7 +15,9 @@ import (
 )
 
 // everyAct is every act of the console.
-var everyAct = []string{"acknowledge", "escalate", "close", "replay", "resolve", "inquire", "cancel", "send-now"}
+var everyAct = []string{
+	"acknowledge", "escalate", "close", "replay", "resolve", "inquire", "cancel", "send-now", "reveal",
+}
 
 // enqueue enqueues one instruction that is due in an hour, with this content in each field that a caller
 // chooses.
@@ -98,11 +100,11 @@ func TestPayment(t *testing.T) {
 	s.want(s.do(client, "POST", path+"/steal", url.Values{"reason": {"x"}}), 404, "no such act")
 	got = s.want(s.do(client, "POST", path+"/cancel", url.Values{"reason": {"as ordered"}}), 303)
 	s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "Cancelled.", "operator: cancel", "as ordered")
-	var actor, reason string
-	cell.QueryRow("SELECT actor, reason FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL", nil,
-		&actor, &reason)
-	if actor != celltest.Operator || reason != "as ordered (by one-time link with the console)" {
-		t.Errorf("the operator log has %q, %q", actor, reason)
+	var actor, person, reason string
+	cell.QueryRow("SELECT actor, person, reason FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL", nil,
+		&actor, &person, &reason)
+	if actor != celltest.Operator || person != "one-time link" || reason != "as ordered" {
+		t.Errorf("the operator log has %q, %q, %q", actor, person, reason)
 	}
 }
 
@@ -150,4 +152,36 @@ func TestOverview(t *testing.T) {
 	s.want(s.do(client, "GET", "/state.json", nil), 200, `"letters":"0"`, `"open":false`)
 	s.want(s.do(client, "GET", "/payments/01900000-0000-7000-8000-000000000000", nil), 404, "no such payment")
 	s.want(s.do(client, "GET", "/search?id=nothing", nil), 404, "no such payment")
+}
+
+// TestReveal: an operator sees the payload on the answer to the form alone, as text, and the operator log
+// has the login, the person and the reason.
+func TestReveal(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serve(t, cell, console.Operate, true)
+	id := enqueue(t, cell, "1")
+	client := s.login()
+	path := "/payments/" + id.String()
+	s.want(s.do(client, "GET", path, nil), 200, `<form action="`+path+`/reveal" method="post">`)
+	s.want(s.do(client, "POST", path+"/reveal", nil), 400, "needs a reason")
+	s.want(s.do(client, "GET", path+"/reveal", nil), 404)
+	got := s.want(s.do(client, "POST", path+"/reveal", url.Values{"reason": {"their call 146"}}), 200,
+		"&#34;payee&#34;: &#34;DE02-SECRET&#34;")
+	if kept := got.header.Get("Cache-Control"); kept != "no-store" {
+		t.Errorf("Cache-Control is %q", kept)
+	}
+	var logged string
+	cell.QueryRow(`SELECT concat_ws(' | ', actor, person, act, reason) FROM railhead.payment_operator_log
+		WHERE outbox_id IS NOT NULL`, nil, &logged)
+	if want := celltest.Operator + " | one-time link | REVEAL_PAYLOAD | their call 146"; logged != want {
+		t.Errorf("the operator log has %q, want %q", logged, want)
+	}
+	page := s.want(s.do(client, "GET", path, nil), 200, "operator: reveal payload",
+		celltest.Operator+" for one-time link")
+	if strings.Contains(page.text, "DE02-SECRET") {
+		t.Error("the page of the payment shows the payload")
+	}
+	s.want(s.do(client, "POST", "/payments/01900000-0000-7000-8000-000000000000/reveal",
+		url.Values{"reason": {"x"}}), 404, "no such payment")
 }

@@ -59,6 +59,7 @@ type Operator interface {
 	ResumeParticipant(ctx context.Context, participantID, reason string) (wasPaused bool, err error)
 	Redeliver(ctx context.Context, endpoint string, since time.Time, reason string) (waited int, err error)
 	Discard(ctx context.Context, endpoint, reason string) (discarded int, err error)
+	RevealPayload(ctx context.Context, id payment.ID, reason string) (operator.Revealed, error)
 }
 
 // Config configures the console. The zero value of every field means its default.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -215,5 +216,37 @@ func TestPanic(t *testing.T) {
 	}
 	if strings.Contains(w.Body.String()+log.String(), "SECRET") || !strings.Contains(log.String(), "/search") {
 		t.Errorf("the page or the log has the value, or the log not the place: %s", log.String())
+	}
+}
+
+// hostileOperator reveals a hostile payload.
+type hostileOperator struct{ Operator }
+
+func (hostileOperator) RevealPayload(context.Context, payment.ID, string) (operator.Revealed, error) {
+	return filled[operator.Revealed](), nil
+}
+
+// TestHostilePayload: no text of a payload becomes markup on the page that shows it.
+func TestHostilePayload(t *testing.T) {
+	t.Parallel()
+	c, err := New(Config{}, []Login{NewLink(Operate)}, hostileReader{}, hostileOperator{}, nil,
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+		"/payments/01900000-0000-7000-8000-000000000000/reveal", strings.NewReader("reason=x"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.AddCookie(c.cookie(c.sessions.begin(Person{Name: hostile, Role: Operate})))
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	text := w.Body.String()
+	if w.Code != 200 || strings.Count(text, "HOSTILE") < 4 {
+		t.Errorf("status %d, and the page shows too little of it: %s", w.Code, text)
+	}
+	for _, bad := range []string{"<img", "<script>", `">HOSTILE`, "onerror=HOSTILE>", "\u202e", "\x1b"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page has %q: %s", bad, text)
+		}
 	}
 }

@@ -68,7 +68,6 @@ func (c *Console) actOnLetters(w http.ResponseWriter, r *http.Request, person Pe
 		c.fail(w, r, problem{http.StatusBadRequest, "Nothing was done", "Go back and correct the form: " + err.Error() + "."})
 		return
 	}
-	asked.reason = signed(asked.reason, person)
 	body := outcomesBody{Act: asked.act, Outcomes: c.perform(r.Context(), asked), Back: "/dead-letters"}
 	if back, err := url.ParseQuery(r.PostForm.Get("back")); err == nil && len(back) > 0 {
 		body.Back += "?" + knownFields(back, letterFilterNames).Encode()

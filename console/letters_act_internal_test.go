@@ -86,7 +86,7 @@ func TestOutcomesAreAllNamed(t *testing.T) {
 		t.Errorf("status %d after %d calls", code, len(op.reasons))
 	}
 	for _, reason := range op.reasons {
-		if reason != "the bank is back (by ann with the console)" {
+		if reason != "the bank is back" {
 			t.Errorf("the reason is %q", reason)
 		}
 	}

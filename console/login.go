@@ -3,6 +3,11 @@ package console
 import (
 	"net/http"
 	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/operator"
 )
 
 // Role is what a person may do.
@@ -16,7 +21,7 @@ const (
 
 // Person is who has logged in.
 type Person struct {
-	Name string // as the login knows it, up to nameMax characters
+	Name string // as the login knows it, up to nameMax characters without control characters
 	Role Role
 	By   string // the login
 
@@ -26,8 +31,15 @@ type Person struct {
 // May reports whether the person may change anything.
 func (p Person) May() bool { return p.Role == Operate }
 
-// nameMax bounds the name of a person, which goes to the operator log with each act.
+// nameMax bounds the name of a person, which goes to the operator log with each act. It is refused
+// and not cut: two names may begin alike.
 const nameMax = 128
+
+// hasName reports whether the operator log can hold the name of a person.
+func (p Person) hasName() bool {
+	return strings.TrimSpace(p.Name) != "" && len([]rune(p.Name)) <= nameMax && utf8.ValidString(p.Name) &&
+		explain.OneLine(p.Name) == p.Name
+}
 
 // Roles names the groups, or the persons, of each role.
 type Roles struct{ Read, Operate []string }
@@ -66,10 +78,13 @@ type Door interface {
 	Ask(w http.ResponseWriter, r *http.Request, title, address, secret string)
 }
 
-// Admit begins a session. A person's role is no higher than what this console may do.
+// Admit begins a session. A person's role is no higher than what this console may do, and a person
+// without a name that the operator log can hold has none.
 func (c *Console) Admit(w http.ResponseWriter, r *http.Request, person Person) {
-	if runes := []rune(person.Name); len(runes) > nameMax {
-		person.Name = string(runes[:nameMax])
+	if !person.hasName() {
+		c.Refuse(w, r, "Your name can't be recorded",
+			"The operator log holds names of 1 to 128 characters without control characters. Have the login changed.")
+		return
 	}
 	if c.operator == nil {
 		person.Role = Read
@@ -127,7 +142,7 @@ func (c *Console) known(next func(http.ResponseWriter, *http.Request, Person)) h
 }
 
 // operating is known for acts: a person with the role read gets 403, and so does every act if the
-// console is read-only.
+// console is read-only. The operator log has the person of each act.
 func (c *Console) operating(next func(http.ResponseWriter, *http.Request, Person)) http.HandlerFunc {
 	return c.known(func(w http.ResponseWriter, r *http.Request, person Person) {
 		switch {
@@ -138,7 +153,7 @@ func (c *Console) operating(next func(http.ResponseWriter, *http.Request, Person
 			c.fail(w, r, problem{http.StatusForbidden, "Your role may not act",
 				"Nothing was done. Ask a person with the role operate."})
 		default:
-			next(w, r, person)
+			next(w, r.WithContext(operator.OnBehalfOf(r.Context(), person.Name)), person)
 		}
 	})
 }

@@ -261,9 +261,22 @@ func TestRoleOfReadOnly(t *testing.T) {
 	c := consoleWith(t, nil, NewCertificates(Roles{}))
 	w := httptest.NewRecorder()
 	c.Admit(w, httptest.NewRequest(http.MethodPost, "/login/x", nil),
-		Person{Name: strings.Repeat("ä", 200), Role: Operate})
+		Person{Name: strings.Repeat("ä", nameMax), Role: Operate})
 	got, _ := c.sessions.person(c.sessionOf(w.Result()).Value)
 	if got.Role != Read || len([]rune(got.Name)) != nameMax {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestNamesAreRecordable: who has a name that the operator log does not hold gets no session.
+func TestNamesAreRecordable(t *testing.T) {
+	t.Parallel()
+	c := consoleWith(t, nil, NewCertificates(Roles{}))
+	for _, name := range []string{"", " ", strings.Repeat("a", nameMax+1), "a\nb", "a\x00", "a\u202eb", "\xff"} {
+		w := httptest.NewRecorder()
+		c.Admit(w, httptest.NewRequest(http.MethodPost, "/login/x", nil), Person{Name: name, Role: Read})
+		if w.Code != http.StatusForbidden || len(w.Result().Cookies()) > 0 {
+			t.Errorf("%q: status %d, cookies %v", name, w.Code, w.Result().Cookies())
+		}
 	}
 }

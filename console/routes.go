@@ -22,6 +22,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /search", c.known(c.search))
 	mux.HandleFunc("GET /payments", c.known(c.list))
 	mux.HandleFunc("GET /payments/{id}", c.known(c.payment))
+	mux.HandleFunc("POST /payments/{id}/reveal", c.operating(c.reveal))
 	mux.HandleFunc("POST /payments/{id}/{act}", c.operating(c.act))
 	mux.HandleFunc("GET /dead-letters", c.known(c.letters))
 	mux.HandleFunc("POST /dead-letters/{act}", c.operating(c.actOnLetters))

@@ -119,7 +119,7 @@ func (c *Console) actOn(of subject) func(http.ResponseWriter, *http.Request, Per
 				string(of) + "."})
 			return
 		}
-		reason, ok := c.reasonOf(w, r, person)
+		reason, ok := c.reasonOf(w, r)
 		if !ok {
 			return
 		}

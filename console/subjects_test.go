@@ -119,7 +119,7 @@ func TestSubjectActs(t *testing.T) {
 	none := func() url.Values { return url.Values{} }
 	by := "is paused by " + celltest.Operator
 	s.act(client, "/rails/bank/pause", url.Values{"for": {"24h"}}, "/rails/bank", "Paused.", "rail bank "+by, "until ",
-		"as ordered (by one-time link with the console)", "<summary>resume</summary>")
+		"as ordered", "<summary>resume</summary>")
 	s.act(client, "/rails/bank/pause", none(), "/rails/bank", "It was paused already")
 	s.want(s.do(client, "GET", "/rails", nil), 200, "rail bank "+by, "Not everything is paused.")
 	s.act(client, "/rails/bank/resume", none(), "/rails/bank", "Resumed.", "It has no pause of its own.",
@@ -153,7 +153,7 @@ func TestSubjectActs(t *testing.T) {
 	s.want(s.do(client, "POST", "/rails/bank/pause", url.Values{"reason": {"x"}}, "Sec-Fetch-Site", "cross-site"), 403,
 		"another site")
 	if n := cell.Int(`SELECT count(*) FROM railhead.payment_operator_log
-		WHERE reason = 'as ordered (by one-time link with the console)' AND actor = $1`, celltest.Operator); n != 10 {
+		WHERE reason = 'as ordered' AND person = 'one-time link' AND actor = $1`, celltest.Operator); n != 10 {
 		t.Errorf("the operator log has %d acts of the person", n)
 	}
 }

@@ -173,7 +173,7 @@ func TestReasonsAndLogins(t *testing.T) {
 		"cancel_payment(" + id + ", %s)", "triage_dead_letter(" + id + ", 'acknowledged', %s)",
 		"replay_payment(" + id + ", %s)",
 		"resolve_payment(" + id + ", true, 'ref', current_date, 'document', %s)",
-		"inquire_payment(" + id + ", %s)",
+		"inquire_payment(" + id + ", %s)", "reveal_payload(" + id + ", %s)",
 		"accept_timeline(%s)", "apply_rail_profile('bank', '{}', %s)",
 	}
 	people := d.Conn(t, celltest.Operator)

@@ -32,8 +32,8 @@ var (
 	// ErrBusy: nothing was stored, because too many calls already wait, or because another
 	// transaction enqueues for the participant (RH015). The same call may be repeated.
 	ErrBusy = errors.New("busy")
-	// ErrNoPayload: no row has the payload of a waiting instruction, for example because
-	// its month of instructions was detached. It is quarantined, not claimed (RH016).
+	// ErrNoPayload: no row has the payload of an instruction, for example because its month of
+	// instructions was detached. It is quarantined, not claimed, and can't be revealed (RH016).
 	ErrNoPayload = errors.New("no row has the payload of the instruction")
 	// ErrToken: the token of a call over HTTP is not in force (RH030). Nothing was done.
 	ErrToken = errors.New("the token is not in force")

@@ -17,7 +17,7 @@ const (
 	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
 	StateEnqueueClosed = "RH014" // an operator has closed enqueue
 	StateBusy          = "RH015" // another transaction enqueues for the participant
-	StateNoPayload     = "RH016" // no row has the payload of an instruction that is due
+	StateNoPayload     = "RH016" // no row has the payload of an instruction that is due, or is to be revealed
 	StateNotAllowed    = "RH020" // the state of the instruction does not allow the operator's act
 	StateToken         = "RH030" // the token of a call over HTTP is not in force
 	StateForbidden     = "RH031" // the token is not for this act or participant
@@ -49,7 +49,7 @@ var refusals = []Refusal{
 	{StatePutBack, ErrPutBack, "the row was put back in pending, and does not wait there"},
 	{StateEnqueueClosed, ErrEnqueueClosed, "an operator has closed enqueue for the rail, the participant or everything"},
 	{StateBusy, ErrBusy, "another transaction enqueues for the participant, and the call was not to wait"},
-	{StateNoPayload, ErrNoPayload, "no row has the payload of the instruction: it is not claimed"},
+	{StateNoPayload, ErrNoPayload, "no row has the payload of the instruction: it is not claimed, and can't be revealed"},
 	{StateNotAllowed, ErrNotAllowed, "the state of the instruction does not allow the act"},
 	{"RH021", nil, "reserved: the act needs an approval"},
 	{"RH022", nil, "reserved: the approver is the one who asked"},

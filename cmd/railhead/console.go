@@ -28,7 +28,7 @@ func consoleCommand() *cobra.Command {
 			"password.\n\n" +
 			"Connects with RAILHEAD_READER_URL as a member of railhead_readonly. It is read-only, unless\n" +
 			"RAILHEAD_CONSOLE_OPERATE is true: then people with the role operate act with RAILHEAD_OPERATOR_URL, and the\n" +
-			"operator log has that login and, in the reason, the person.",
+			"operator log has that login and the person.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "console") },
 	}
 }

@@ -82,7 +82,7 @@ func codeOf(err error) int {
 		return exitConflict
 	case errors.Is(err, outbox.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, outbox.ErrNotAllowed):
+	case errors.Is(err, outbox.ErrNotAllowed), errors.Is(err, outbox.ErrNoPayload):
 		return exitNotAllowed
 	case errors.Is(err, outbox.ErrEnqueueClosed):
 		return exitClosed

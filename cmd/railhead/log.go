@@ -51,6 +51,7 @@ func logCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&filter.Actor, "actor", "", "only acts of this login")
+	flags.StringVar(&filter.Person, "person", "", "only acts on behalf of this person, as the console names them")
 	flags.StringVar(&filter.Act, "act", "", "only acts of this kind, such as PAUSE_RAIL, RESOLVE or REPLAY")
 	flags.StringVar(&filter.Subject, "subject", "", "only acts on this rail, participant, instruction id or setting")
 	flags.StringVar(&instruction, "payment", "",
@@ -101,8 +102,8 @@ func writeLogged(o output, act reader.LoggedAct) error {
 	if o.json {
 		return o.line(act)
 	}
-	return o.text("%s  %-18s  %s  by %s: %s\n", clock(act.At), act.Act, bounded(oneLine(act.Subject), 64), act.Actor,
-		bounded(oneLine(act.Reason), 200))
+	return o.text("%s  %-18s  %s  by %s: %s\n", clock(act.At), act.Act, bounded(oneLine(act.Subject), 64),
+		oneLine(act.By()), bounded(oneLine(act.Reason), 200))
 }
 
 // emptyNotNull is for documents: a list without elements is [] and not null.

@@ -15,7 +15,7 @@ import (
 func paymentCommand() *cobra.Command {
 	return group("payment", "Show instructions and their outcomes, follow them, and act on one", paymentShowCommand(),
 		paymentListCommand(), withProgress(paymentTailCommand()), paymentInquireCommand(),
-		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand())
+		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand(), paymentRevealCommand())
 }
 
 func paymentShowCommand() *cobra.Command {

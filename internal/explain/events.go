@@ -47,7 +47,7 @@ func EventsOf(line reader.Timeline) []Event {
 	}
 	for _, act := range line.Acts {
 		all = append(all, Event{At: act.At, What: "operator: " + strings.ToLower(strings.ReplaceAll(act.Act, "_", " ")),
-			By: act.Actor, Note: act.Reason})
+			By: act.By(), Note: act.Reason})
 	}
 	// Rows keep the order of their numbers, which is the order of the facts.
 	slices.SortStableFunc(all, func(a, b Event) int {

@@ -111,7 +111,6 @@ var sqlAllowed = map[string]string{
 	"acl: SELECT has_table_privilege('pg_catalog.pg_authid', 'SELECT')":   "the server's catalog; acl has no file of statements",
 	"acl: SELECT coalesce(rolpassword, '') FROM pg_catalog.pg_authid":     "the server's catalog; acl has no file of statements",
 	"ledger: SELECT pg_notify($1, $2)":                                    "the server's alone",
-	"ledger: SELECT pg_backend_pid()":                                     "the server's alone",
 	"ledger: SELECT pg_advisory_unlock(hashtextextended($1, 0))":          "the server's alone",
 	"ledger: SELECT clock_timestamp()":                                    "the server's alone",
 	"ledger: SELECT set_config('statement_timeout', $1, true)":            "settings of the session, before the statements of files",

@@ -77,8 +77,8 @@ const blockersEvery = 500 * time.Millisecond
 func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 	return o.db.Transact(ctx, func(tx pgx.Tx) error {
 		var pid int32
-		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-			return fmt.Errorf("reading the process id of the session: %w", err)
+		if err := tx.QueryRow(ctx, o.db.SQL["begin_act"], store.Text(personOf(ctx))).Scan(&pid, nil); err != nil {
+			return fmt.Errorf("beginning the act: %w", err)
 		}
 		stop := o.watchBlockers(ctx, pid)
 		err := call(tx)

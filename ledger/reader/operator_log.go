@@ -18,9 +18,11 @@ import (
 // LoggedAct is one row of the operator log: an act of an operator, or an automatic pause by
 // a relayer.
 type LoggedAct struct {
-	ActID    payment.ID      `json:"act_id"`
-	At       time.Time       `json:"at"`
-	Actor    string          `json:"actor"` // the login
+	ActID payment.ID `json:"act_id"`
+	At    time.Time  `json:"at"`
+	Actor string     `json:"actor"` // the login
+	// Person is on whose behalf the login acted, by the login's own claim; empty: it names none.
+	Person   string          `json:"person,omitempty"`
 	Act      string          `json:"act"`
 	Subject  string          `json:"subject"` // an instruction, a rail, a participant, a setting
 	OutboxID payment.ID      `json:"outbox_id,omitzero"`
@@ -28,14 +30,27 @@ type LoggedAct struct {
 	Detail   json.RawMessage `json:"detail"`
 }
 
+// By names the login, and the person on whose behalf it acted if it names one.
+func (a LoggedAct) By() string { return byOf(a.Actor, a.Person) }
+
+func byOf(actor, person string) string {
+	if person == "" {
+		return actor
+	}
+	return actor + " for " + person
+}
+
 // LogFilter selects acts of the operator log; the zero value selects all.
 type LogFilter struct {
 	Actor    string
+	Person   string
 	Act      string
 	Subject  string
 	OutboxID payment.ID
 	// Since is how far back to read, by the database clock; 0: to the beginning.
 	Since time.Duration
+	// Before is an act; only older ones are read. Zero: all.
+	Before payment.ID
 	// Limit is the maximum of acts, the newest; 0 is 100, at most 10,000.
 	Limit int
 }
@@ -76,10 +91,10 @@ func (r *Reader) OperatorLog(ctx context.Context, filter LogFilter) (acts []Logg
 
 func (r *Reader) logged(ctx context.Context, filter LogFilter, from payment.ID, limit int) ([]LoggedAct, error) {
 	var acts []LoggedAct
-	outboxID := pgtype.UUID{Bytes: filter.OutboxID, Valid: !filter.OutboxID.IsZero()}
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["operator_log"], pgtype.UUID{Bytes: from, Valid: true}, store.Text(filter.Actor),
-			store.Text(filter.Act), store.Text(filter.Subject), outboxID, limit).
+			store.Text(filter.Act), store.Text(filter.Subject), store.UUID(filter.OutboxID), store.Text(filter.Person),
+			store.UUID(filter.Before), limit).
 			Query(store.Collect(&acts, scanLoggedAct))
 	})
 	if err != nil {
@@ -93,7 +108,7 @@ func scanLoggedAct(row pgx.CollectableRow) (LoggedAct, error) {
 	var id, outboxID pgtype.UUID
 	var detail string
 	var a LoggedAct
-	err := row.Scan(&id, &a.At, &a.Actor, &a.Act, &a.Subject, &outboxID, &a.Reason, &detail)
+	err := row.Scan(&id, &a.At, &a.Actor, &a.Person, &a.Act, &a.Subject, &outboxID, &a.Reason, &detail)
 	a.ActID, a.OutboxID, a.Detail = payment.ID(id.Bytes), payment.ID(outboxID.Bytes), json.RawMessage(detail)
 	return a, err
 }

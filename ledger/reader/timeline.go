@@ -152,11 +152,15 @@ func (d *DeadLetter) Open() bool {
 // Act is one entry of the operator log.
 type Act struct {
 	Act    string          `json:"act"`
-	Actor  string          `json:"actor"`
+	Actor  string          `json:"actor"`            // the login
+	Person string          `json:"person,omitempty"` // as in LoggedAct
 	At     time.Time       `json:"at"`
 	Reason string          `json:"reason"`
 	Detail json.RawMessage `json:"detail"`
 }
+
+// By names the login, and the person on whose behalf it acted if it names one.
+func (a Act) By() string { return byOf(a.Actor, a.Person) }
 
 // The bounds of one Timeline.
 const (
@@ -296,7 +300,7 @@ func scanLetter(row pgx.CollectableRow, d *DeadLetter) error {
 func scanAct(row pgx.CollectableRow) (Act, error) {
 	var a Act
 	var detail string
-	err := row.Scan(&a.Act, &a.Actor, &a.At, &a.Reason, &detail)
+	err := row.Scan(&a.Act, &a.Actor, &a.Person, &a.At, &a.Reason, &detail)
 	a.Detail = json.RawMessage(detail)
 	return a, err
 }
