@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -42,6 +43,8 @@ type Reader interface {
 	Endpoints(ctx context.Context) ([]outbox.ListedEndpoint, error)
 	HeldEvents(ctx context.Context) (reader.HeldEvents, error)
 	Installed(ctx context.Context) (reader.Schema, []reader.Suspension, error)
+	OperatorLog(ctx context.Context, filter reader.LogFilter) (acts []reader.LoggedAct, more bool, err error)
+	RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error)
 }
 
 // Operator has the acts of the console; operator.Operator of the ledger implements it.
@@ -76,6 +79,8 @@ type Config struct {
 	// TLS are the files of the certificate. Without them a proxy has to provide TLS, unless the
 	// console listens on a loopback address.
 	TLS service.TLSFiles
+	// ReportsFolder is where railhead prove --report files the reports of the cell; empty: none are shown.
+	ReportsFolder string
 	// ConnectionsMax is the maximum of open connections; default 200.
 	ConnectionsMax int
 	// RequestTimeout bounds the work for one page or act; default 15 s.

@@ -182,7 +182,8 @@ func TestNothingWithoutLogin(t *testing.T) {
 	id := "01900000-0000-7000-8000-000000000000"
 	for _, path := range []string{
 		"/", "/live", "/state.json", "/live.json", "/payments", "/payments/" + id, "/dead-letters", "/search?id=x", "/none",
-		"/runbooks/RailheadBreakerOpen",
+		"/runbooks/RailheadBreakerOpen", "/audit", "/audit/log", "/audit/proofs/members",
+		"/rails", "/rails/bank", "/participants", "/participants/x", "/endpoints", "/components",
 	} {
 		if got := s.want(s.do(s.browser(), "GET", path, nil), 401, "Log in"); strings.Contains(got.text, "State as of") {
 			t.Errorf("%s shows the state of the cell", path)

@@ -7,16 +7,20 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/proofs"
 )
 
 // hostile is what a bank, a caller or a colleague may have written into any text.
@@ -86,6 +90,12 @@ func (hostileReader) Deliveries(context.Context, payment.ID) ([]reader.Delivery,
 func (hostileReader) List(context.Context, reader.ListFilter) (reader.List, error) {
 	return filled[reader.List](), nil
 }
+func (hostileReader) OperatorLog(context.Context, reader.LogFilter) ([]reader.LoggedAct, bool, error) {
+	return filled[[]reader.LoggedAct](), true, nil
+}
+func (hostileReader) RoleDifferences(context.Context, string) ([]acl.Difference, error) {
+	return filled[[]acl.Difference](), nil
+}
 
 func (hostileReader) RailProfiles(context.Context, reader.ProfileQuery) (reader.RailProfiles, error) {
 	profiles := filled[reader.RailProfiles]()
@@ -135,10 +145,12 @@ func TestHostileText(t *testing.T) {
 	for _, reason := range payment.DeadReasons() {
 		changes["letter "+string(reason)] = letter(reason)
 	}
+	folder := t.TempDir()
+	fileHostileReport(t, folder)
 	for name, change := range changes {
 		for _, acting := range []Operator{nil, struct{ Operator }{}} { // without forms of acts, and with them
-			c, err := New(Config{Cell: "railhead"}, []Login{NewLink(Read)}, hostileReader{change}, acting, nil,
-				slog.New(slog.DiscardHandler))
+			c, err := New(Config{Cell: "railhead", ReportsFolder: folder}, []Login{NewLink(Read)}, hostileReader{change},
+				acting, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,11 +174,12 @@ var hostilePaths = []string{
 	"/rails", "/rails/" + inAPath, "/rails/x?from=%3Cimg", "/participants?prefix=" + inAPath + "&after=" + inAPath,
 	"/participants/" + inAPath, "/endpoints?did=" + inAPath, "/components",
 	"/dead-letters", "/dead-letters?code=" + inAPath + "&rail=x", "/dead-letters?triage=%3Cimg",
+	"/audit", "/audit/log?act=" + inAPath + "&person=%22%3E%3Cimg", "/audit/proofs/members", "/audit/proofs/%3Cimg%3E",
 }
 
 // shown are the beginnings of paths whose pages show text of the ledger.
 var shown = []string{"/payments/", "/rails/" + inAPath, "/participants",
-	"/endpoints", "/components", "/dead-letters?code",
+	"/endpoints", "/components", "/dead-letters?code", "/audit/log",
 }
 
 func visitHostile(t *testing.T, c *Console, name, path string) {
@@ -191,6 +204,22 @@ func visitHostile(t *testing.T, c *Console, name, path string) {
 	}
 	if strings.Contains(text, "\u202e") || strings.Contains(text, "\x1b") {
 		t.Errorf("%s, %s: the page has a character that changes how others are shown", name, path)
+	}
+}
+
+// fileHostileReport files a report of the proofs in which every text but names of proofs is hostile.
+func fileHostileReport(t *testing.T, folder string) {
+	t.Helper()
+	report := filled[proofs.Report]()
+	report.Database.Cell, report.Proofs[0].Name, report.Proofs[0].Status = "railhead", "members", proofs.Failed
+	text, err := report.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"good.json": text, "<img>HOSTILE.json": []byte("{}")} {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -56,8 +56,6 @@ func refuse(t *testing.T, cell *celltest.Cell, codes ...string) []payment.ID {
 	return ids
 }
 
-var nextPage = regexp.MustCompile(`rel="next" href="([^"]+)"`)
-
 // TestDeadLetters: the page groups what went wrong, a group leads to its letters, and pages have each letter
 // once.
 func TestDeadLetters(t *testing.T) {

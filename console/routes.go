@@ -36,6 +36,9 @@ func (c *Console) routes() http.Handler {
 		mux.HandleFunc("POST /"+string(of)+"/{name}/{act}", c.operating(c.actOn(of)))
 	}
 	mux.HandleFunc("GET /runbooks/{alert}", c.known(c.runbook))
+	mux.HandleFunc("GET /audit", c.known(c.audit))
+	mux.HandleFunc("GET /audit/log", c.known(c.operatorLog))
+	mux.HandleFunc("GET /audit/proofs/{name}", c.known(c.proof))
 	mux.HandleFunc("/", c.known(func(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such page", "Begin at the first page, or search."})
 	}))

@@ -23,16 +23,19 @@ const module = "github.com/railhead-pay/railhead/"
 // mayImport lists, for each package tree, the trees of ours that it may import
 // outside of its tests. Trees that are not listed may import anything but cmd.
 var mayImport = map[string][]string{
-	"payment":    {},
-	"railsim":    {},
-	"outbox":     {"payment"},
-	"rails":      {"payment", "outbox", "internal/yamlstrict", "internal/reach"},
-	"schedule":   {"payment", "outbox"},
-	"ledger":     {"payment", "outbox", "schedule", "migrations", "internal/linger"},
-	"relayer":    {"payment", "outbox", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
-	"reaper":     {"payment", "outbox", "rails", "internal/lineage", "internal/service"},
-	"ingest":     {"payment", "outbox", "rails", "internal/yamlstrict", "internal/reach", "internal/lineage", "internal/service"},
-	"console":    {"payment", "outbox", "ledger", "rails", "alerts", "internal/explain", "internal/service", "internal/tracing"},
+	"payment":  {},
+	"railsim":  {},
+	"outbox":   {"payment"},
+	"rails":    {"payment", "outbox", "internal/yamlstrict", "internal/reach"},
+	"schedule": {"payment", "outbox"},
+	"ledger":   {"payment", "outbox", "schedule", "migrations", "acl", "internal/linger"},
+	"relayer":  {"payment", "outbox", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
+	"reaper":   {"payment", "outbox", "rails", "internal/lineage", "internal/service"},
+	"ingest":   {"payment", "outbox", "rails", "internal/yamlstrict", "internal/reach", "internal/lineage", "internal/service"},
+	"console": {
+		"payment", "outbox", "ledger", "rails", "acl", "alerts", "proofs", "internal/explain", "internal/service",
+		"internal/tracing",
+	},
 	"":           {"payment", "outbox", "ledger", "internal/httpclient"}, // package railhead, at the root
 	"migrations": {"payment", "outbox"},
 	"acl":        {},

@@ -1,0 +1,78 @@
+package console_test
+
+import (
+	"html"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/console"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+)
+
+// TestAudit: the page compares the live catalog with the matrix, says that no report is here, and leads to
+// the SQL of each proof.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serve(t, cell, console.Read, false)
+	client := s.login()
+	page := s.want(s.do(client, "GET", "/audit", nil), 200, "agrees with the role matrix of this build",
+		"railhead_ingest: ", "function revealed_payload(uuid)",
+		"No report of the proofs is here: this console has no folder of reports",
+		"railhead prove --report", `<a href="/audit/proofs/members">`)
+	if strings.Contains(page.text, ">missing<") {
+		t.Error("the page has a missing grant, and the catalog none")
+	}
+	cell.Exec(`GRANT SELECT ON railhead.payment_outbox_keys TO railhead_ingest`)
+	cell.Exec(`REVOKE EXECUTE ON FUNCTION railhead.cancel_payment(uuid, text) FROM railhead_operator`)
+	s.want(s.do(client, "GET", "/audit", nil), 200, "in 2 places", "EXTRA_GRANT",
+		"railhead_ingest has SELECT on table payment_outbox_keys, which the matrix does not name",
+		`<td>function cancel_payment(uuid,text)</td><td><span class="alarm">missing</span></td>`)
+	s.want(s.do(client, "GET", "/audit/proofs/append-only", nil), 200, "-- run it as", "BEGIN", "ROLLBACK;",
+		"payment_operator_log")
+	s.want(s.do(client, "GET", "/audit/proofs/none", nil), 404, "no such proof")
+}
+
+var (
+	nextPage     = regexp.MustCompile(`rel="next" href="([^"]+)"`)
+	reasonNumber = regexp.MustCompile(`reason (\d+)\.`)
+)
+
+// TestOperatorLog: the pages of the operator log have every act once, the newest first, by their filter.
+func TestOperatorLog(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serve(t, cell, console.Read, false)
+	client := s.login()
+	cell.Exec(`INSERT INTO railhead.payment_operator_log (act, subject, reason, person)
+		SELECT 'PAUSE_RAIL', 'bank', 'reason ' || n || '.', CASE WHEN n % 2 = 0 THEN 'amy' END FROM generate_series(1, 240) n`)
+	var actor string
+	cell.QueryRow(`SELECT DISTINCT actor FROM railhead.payment_operator_log WHERE act = 'PAUSE_RAIL'`, nil, &actor)
+	for filter, want := range map[string]int{
+		"act=PAUSE_RAIL": 240, "person=amy": 120, "act=pause-rail&person=amy": 120, "act=cancel": 0, "person=ben": 0,
+		"subject=bank&act=pause+rail&login=" + url.QueryEscape(actor): 240,
+	} {
+		path, seen, last := "/audit/log?"+filter, 0, 241
+		for pages := 0; path != "" && pages < 10; pages++ {
+			page := s.want(s.do(client, "GET", path, nil), 200, "Operator log")
+			for _, found := range reasonNumber.FindAllStringSubmatch(page.text, -1) {
+				n, err := strconv.Atoi(found[1])
+				if err != nil || n >= last {
+					t.Errorf("%s: act %d comes after act %d", filter, n, last)
+				}
+				seen, last = seen+1, n
+			}
+			path = ""
+			if next := nextPage.FindStringSubmatch(page.text); next != nil {
+				path = html.UnescapeString(next[1])
+			}
+		}
+		if seen != want {
+			t.Errorf("%s: %d acts, want %d", filter, seen, want)
+		}
+	}
+	s.want(s.do(client, "GET", "/audit/log?before=x", nil), 400, "begins at no act")
+}
