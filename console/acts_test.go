@@ -183,5 +183,5 @@ func TestReveal(t *testing.T) {
 		t.Error("the page of the payment shows the payload")
 	}
 	s.want(s.do(client, "POST", "/payments/01900000-0000-7000-8000-000000000000/reveal",
-		url.Values{"reason": {"x"}}), 404, "no such payment")
+		url.Values{"reason": {"x"}}), 404, "is not known to this cell")
 }
