@@ -154,8 +154,8 @@ console: programs postgres browser $(TESTBED) ## Go through every page and act o
 	@$(TIMED) $(TESTBED) console -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(HAND),-hand $(HAND))
 
 .PHONY: screenshots
-screenshots: programs postgres browser $(TESTBED) ## Take pictures of the pages of the console in three widths, light and dark, into build/screenshots
-	@$(TIMED) $(TESTBED) screenshots -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT))
+screenshots: programs postgres browser $(TESTBED) ## Take pictures of the pages of the console in three widths, light and dark, into build/screenshots (HEIGHT=2400)
+	@$(TIMED) $(TESTBED) screenshots -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(HEIGHT),-height $(HEIGHT))
 
 ##@ Before a release
 

@@ -23,9 +23,6 @@ import (
 // widths are those of a desk, a tablet and a phone.
 var widths = []browser.View{{Width: 1440, Height: 900}, {Width: 768, Height: 1024}, {Width: 390, Height: 844}}
 
-// tallest bounds a picture of a whole page, in pixels.
-const tallest = 2400
-
 // Pictures takes a picture of each page in each width, light and dark, into the folder.
 func Pictures(ctx context.Context, o Options) (err error) {
 	w, err := newWorld(ctx, o, nil)
@@ -97,7 +94,7 @@ func (k *walker) pictures(step Step) (taken int, err error) {
 			if err := k.tab.Quiet(); err != nil {
 				return taken, err
 			}
-			picture, err := k.tab.Picture(tallest)
+			picture, err := k.tab.Picture(k.out.Height)
 			if err == nil {
 				picture, err = smaller(picture)
 			}

@@ -20,6 +20,7 @@ type Options struct {
 	Binaries string // the folder of railhead
 	Programs browser.Programs
 	Folder   string // of the pictures
+	Height   int    // of a picture at most, in pixels
 	Hand     string // the only one that goes through the steps; empty: all
 	Rows     int    // of the archive whose pages are measured
 	Root     string // of the data of the server; empty: /tmp

@@ -27,6 +27,7 @@ func walkConsole(ctx context.Context, args []string) int {
 func photographConsole(ctx context.Context, args []string) int {
 	return driveConsole(ctx, "screenshots", args, func(flags *flag.FlagSet, o *console.Options) {
 		flags.StringVar(&o.Folder, "folder", "build/screenshots", "`folder` of the pictures")
+		flags.IntVar(&o.Height, "height", 2400, "of a picture at most, in `pixels`")
 	}, console.Pictures)
 }
 
