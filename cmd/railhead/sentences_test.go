@@ -344,6 +344,7 @@ func (w *teller) look(step string) {
 		w.check()
 		w.obey(line)
 	}
+	w.offer(line)
 	if w.draw.IntN(12) == 0 {
 		w.lookAtStatus()
 		w.lookAtLetters()

@@ -1,8 +1,6 @@
 package explain
 
 import (
-	"strings"
-
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -12,6 +10,8 @@ type Act struct {
 	Name    string // as the command: acknowledge, escalate, close, replay, resolve, inquire, cancel, send-now
 	Command string
 	Why     string // empty: it is possible, as far as the rows show
+	// Verdicts are what the evidence of resolve may say; the other acts have none.
+	Verdicts []Verdict
 }
 
 // actCommands are the acts in the order in which they are offered.
@@ -26,28 +26,32 @@ var actCommands = []Act{
 	{Name: "cancel", Command: "payment cancel"},
 }
 
-// Acts returns every act, and for each one that is not possible the reason. An act that ends a dead
-// letter is possible where Remedy names it. The database judges once more.
+// Acts returns every act, and for each one that is not possible the reason. A dead letter is ended by what the
+// remedy names. The database judges once more.
 func Acts(line reader.Timeline) []Act {
-	remedy := ""
+	var names named
 	if line.DeadLetter.Open() {
-		remedy = Remedy(line)
+		names = wayOf(line).names
 	}
 	all := make([]Act, 0, len(actCommands))
 	for _, act := range actCommands {
 		act.Command = "railhead " + act.Command
-		named := strings.Contains(remedy, act.Command+" ")
 		switch act.Name {
 		case "acknowledge", "escalate":
 			act.Why = whyNotTriage(line, act.Name)
+		case "close":
+			act.Why = whyNotEnd(line, act.Name, names.close)
+		case "replay":
+			act.Why = whyNotEnd(line, act.Name, names.replay)
+		case "inquire":
+			act.Why = whyNotEnd(line, act.Name, names.inquire)
+		case "resolve":
+			act.Verdicts = verdictsOf(line)
+			act.Why = whyNotResolve(act.Verdicts)
 		case "send-now":
 			act.Why = whyNotDue(line)
 		case "cancel":
-			if act.Why = whyNotUnsettled(line); act.Why == "" && !named {
-				act.Why = whyNotCancel(line)
-			}
-		default:
-			act.Why = whyNotEnd(line, act.Name, named)
+			act.Why = whyNotCancel(line)
 		}
 		all = append(all, act)
 	}
@@ -80,12 +84,11 @@ func whyNotUnsettled(line reader.Timeline) string {
 
 // whyNotEnd is why an act does not end the dead letter, or ask about it.
 func whyNotEnd(line reader.Timeline, name string, named bool) string {
-	unsettled := whyNotUnsettled(line)
 	switch {
 	case !line.DeadLetter.Open():
 		return "it has no open dead letter"
-	case named && unsettled != "" && (name == "replay" || name == "close"):
-		return unsettled
+	case named && name != "inquire":
+		return whyNotUnsettled(line)
 	case named:
 		return ""
 	}
@@ -97,33 +100,43 @@ func whyNotEnd(line reader.Timeline, name string, named bool) string {
 			return "it may have been paid, and would be sent again"
 		}
 		return "see what is to be done"
-	case "inquire":
-		return "only a parked payment is asked about, where its rail answers inquiries"
 	default:
-		return "see what is to be done: an outcome that is known needs no evidence of an operator"
+		return "only a parked payment is asked about, where its rail answers inquiries and is not paused"
 	}
 }
 
+// whyNotDue is why a payment can't be made due now.
 func whyNotDue(line reader.Timeline) string {
 	switch p := line.Pending; {
+	case line.NeverEnqueued:
+		return neverEnqueuedHere
 	case p == nil:
 		return "it is not in pending"
 	case p.Quarantine:
 		return "it is quarantined"
+	case line.PutBackAfter() != "":
+		return "its row was put back in pending over a row " + string(line.PutBackAfter())
+	case p.NextAction == string(payment.ActionSend) && !line.ExpiresAt.IsZero() && !line.ExpiresAt.After(line.Now):
+		return "it is over since " + Clock(line.ExpiresAt) + ", and is not sent any more"
+	case p.NextAction == string(payment.ActionInquire) && !line.RailAsks:
+		return "it waits for the rail's callback, and the rail answers no inquiries"
 	case p.DueInMS <= 0:
 		return "it is due already"
 	}
 	return ""
 }
 
+// whyNotCancel is why a payment can't be cancelled.
 func whyNotCancel(line reader.Timeline) string {
-	switch word, _ := line.Certainty(); {
+	switch {
+	case line.NeverEnqueued:
+		return neverEnqueuedHere
 	case line.Pending == nil:
 		return "it is not in pending"
 	case line.PutBackAfter() != "":
 		return "its row was put back in pending over a row " + string(line.PutBackAfter())
-	case line.Pending.OutcomeUnknown || word != reader.NotSent && word != reader.RailRefused:
+	case line.Pending.OutcomeUnknown:
 		return "a send of it may have been executed"
 	}
-	return ""
+	return whyNotUnsettled(line)
 }

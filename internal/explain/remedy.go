@@ -2,11 +2,20 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
+
+// way is how an open dead letter is ended: the text that says it, and the commands that it names.
+type way struct {
+	text  string
+	names named
+}
+
+// named are the commands that a way names. What of it is read is this, and never the text, which has words
+// of banks and of operators in it.
+type named struct{ replay, close, cancel, inquire, resolve bool }
 
 // Remedy describes the acts that end a dead letter, as commands, and what has to come
 // before they are accepted.
@@ -14,25 +23,18 @@ func Remedy(line reader.Timeline) string {
 	if !line.DeadLetter.Open() {
 		return "it is closed: nothing is left to do"
 	}
-	said := remedyOnceSettled(line)
-	if line.Unconfirmed && strings.Contains(said, "railhead dead-letter resolve ") {
-		return unconfirmed + said
+	one := wayOf(line)
+	ends := one.names.replay || one.names.close || one.names.cancel
+	switch {
+	case line.Unconfirmed && (ends || one.names.resolve):
+		return unconfirmed + one.text
+	case ends && !line.SuspendedAt.IsZero():
+		return "lanes are suspended since " + Clock(line.SuspendedAt) +
+			", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
+			"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --since " +
+			Clock(line.SuspendedAt) + " --reason WHY\n" + one.text
 	}
-	for _, refused := range []string{"dead-letter replay ", "dead-letter close ", "payment cancel "} {
-		if !strings.Contains(said, "railhead "+refused) {
-			continue
-		}
-		if line.Unconfirmed {
-			return unconfirmed + said
-		}
-		if !line.SuspendedAt.IsZero() {
-			return "lanes are suspended since " + Clock(line.SuspendedAt) +
-				", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
-				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --since " +
-				Clock(line.SuspendedAt) + " --reason WHY\n" + said
-		}
-	}
-	return said
+	return one.text
 }
 
 // unconfirmed is put before a remedy that is refused until a component has compared the start of the server.
@@ -40,43 +42,46 @@ const unconfirmed = "no relayer has confirmed that nothing is missing since the 
 	"until one has nothing is replayed,\n" +
 	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and check again\n"
 
-// remedyOnceSettled is the remedy where no suspension is open.
-func remedyOnceSettled(line reader.Timeline) string {
+// wayOf is how an open dead letter is ended where no suspension is open.
+func wayOf(line reader.Timeline) way {
 	letter, id := line.DeadLetter, line.OutboxID.String()
 	if line.NeverEnqueued {
 		return neverEnqueued(line)
 	}
 	switch letter.Reason {
 	case payment.DeadFailed, payment.DeadExpired:
-		return unpaid(line) + ". " + again(line) + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
+		try, replay := again(line)
+		return way{unpaid(line) + ". " + try + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY",
+			named{close: true, replay: replay}}
 	case payment.DeadOutcomeUnknown:
 		if word, why := line.Certainty(); word == reader.NotSent || word == reader.RailRefused {
-			return "it is parked, and by its rows it was not paid: " + OneLine(why) + ".\nLook for " + line.RailKey +
-				" on the rail's statement, then: " + resolve(line)
+			return way{"it is parked, and by its rows it was not paid: " + OneLine(why) + ".\nLook for " + line.RailKey +
+				" on the rail's statement, then: " + resolve(line), named{resolve: true}}
 		}
-		return "it may have been paid. " + mayBePaid(line)
+		return mayBePaid(line, "it may have been paid. ")
 	case payment.DeadConflict:
-		if last := lastRow(line); line.WasDispatched() && last != nil && last.State != payment.Dispatched {
-			return line.Contradiction() + ". Compare with the rail's statement, then: railhead dead-letter resolve " + id +
+		if takenBack(line) {
+			return way{line.Contradiction() + ". Compare with the rail's statement, then: railhead dead-letter resolve " + id +
 				"\n  --not-executed --evidence-date DATE --document WHERE --reason WHY\n" +
 				"If the statement has the payment, leave it open, because an instruction has no second DISPATCHED row:\n" +
-				"railhead dead-letter escalate " + id + " --reason WHY"
+				"railhead dead-letter escalate " + id + " --reason WHY", named{resolve: true}}
 		}
-		return contradiction(line) + " Compare with the rail's statement, then: " + resolve(line)
+		return way{contradiction(line) + " Compare with the rail's statement, then: " + resolve(line), named{resolve: true}}
 	case payment.DeadTampered:
 		switch word, _ := line.Certainty(); word {
 		case reader.RailAccepted, reader.ExecutedByEvidence:
-			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. " +
+			return way{"a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. " +
 				"Find out who changed it\n" +
-				"(railhead prove), then: railhead dead-letter close " + id + " --reason WHY"
+				"(railhead prove), then: railhead dead-letter close " + id + " --reason WHY", named{close: true}}
 		case reader.OutcomeUnknown:
-			return "its payload is not the one that was enqueued, and was not sent; " +
-				"an earlier send of it may have been executed.\n" +
-				"Find out who changed it (railhead prove). " + mayBePaid(line)
+			return mayBePaid(line, "its payload is not the one that was enqueued, and was not sent; "+
+				"an earlier send of it may have been executed.\n"+
+				"Find out who changed it (railhead prove). ")
 		}
-		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead " +
+		return way{"its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead " +
 			"prove), then:\n" +
-			"railhead dead-letter resolve " + id + " --not-executed --evidence-date DATE --document WHERE --reason WHY"
+			"railhead dead-letter resolve " + id + " --not-executed --evidence-date DATE --document WHERE --reason WHY",
+			named{resolve: true}}
 	default:
 		return unclaimable(line)
 	}
@@ -111,15 +116,16 @@ func contradiction(line reader.Timeline) string {
 }
 
 // neverEnqueued is the remedy for an instruction that the registry does not have.
-func neverEnqueued(line reader.Timeline) string {
+func neverEnqueued(line reader.Timeline) way {
 	what := "it was never enqueued here: its row was forged, or that of the registry was removed. Find out who did it " +
 		"(railhead prove run\n" +
 		"identity nothing-lost), then "
 	if word, _ := line.Certainty(); word != reader.NotSent {
-		return what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " +
-			line.OutboxID.String() + " --reason WHY"
+		return way{text: what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " +
+			line.OutboxID.String() + " --reason WHY"}
 	}
-	return what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY"
+	return way{what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY",
+		named{close: true}}
 }
 
 // unpaid describes by which evidence a FAILED or EXPIRED payment was not made.
@@ -133,8 +139,8 @@ func unpaid(line reader.Timeline) string {
 	return "it was provably not paid"
 }
 
-// again describes how a payment that was not made can be tried again.
-func again(line reader.Timeline) string {
+// again describes how a payment that was not made can be tried again, and whether by a replay.
+func again(line reader.Timeline) (text string, replay bool) {
 	because := ""
 	switch {
 	case line.WasDispatched():
@@ -148,76 +154,96 @@ func again(line reader.Timeline) string {
 	case line.NewID && line.MayHaveReachedRail():
 		because = "rail " + OrDash(line.RailType) + " requires a new id for another try"
 	default:
-		return "To try again: railhead dead-letter replay " + line.OutboxID.String() + " --reason WHY"
+		return "To try again: railhead dead-letter replay " + line.OutboxID.String() + " --reason WHY", true
 	}
-	return "It is not replayed, because " + because + ":\nto try again, the participant enqueues it as a new instruction."
+	return "It is not replayed, because " + because + ":\nto try again, the participant enqueues it as a new instruction.",
+		false
 }
 
-// mayBePaid describes what ends a payment that may have been made.
-func mayBePaid(line reader.Timeline) string {
+// takenBack reports whether it was DISPATCHED, and a later row revoked that: it gets no second such row.
+func takenBack(line reader.Timeline) bool {
+	last := lastRow(line)
+	return line.WasDispatched() && last != nil && last.State != payment.Dispatched
+}
+
+// askedFor reports whether it is in pending for an inquiry that an operator asked for.
+func askedFor(line reader.Timeline) bool {
+	last := lastRow(line)
+	return last != nil && last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil &&
+		!line.Pending.Quarantine
+}
+
+// mayBePaid describes what ends a payment that may have been made, after what is said of it before.
+func mayBePaid(line reader.Timeline, before string) way {
 	last := lastRow(line)
 	if last == nil {
 		last = &reader.AttemptRow{}
 	}
-	out := last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil &&
-		!line.Pending.Quarantine
+	out := askedFor(line)
 	switch {
 	case last.State == payment.Inquiring:
-		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, "+
-			"or until a reaper\n"+
-			"ends it, then check again: railhead payment show %s", last.AttemptNo, line.OutboxID)
+		return way{text: before + fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): "+
+			"wait for its answer, or until a reaper\n"+
+			"ends it, then check again: railhead payment show %s", last.AttemptNo, line.OutboxID)}
 	case out && line.Pause != nil:
-		return "Its inquiry is not made while " + OneLine(line.Pause.What) +
+		return way{before + "Its inquiry is not made while " + OneLine(line.Pause.What) +
 			" is paused: resume that, and wait for the rail's answer.\n" +
-			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
+			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line),
+			named{resolve: true}}
 	case out:
-		return "Its inquiry is pending; next says when it is made, or what it waits for. Wait for the rail's answer, " +
-			"then check again: railhead payment show " +
-			line.OutboxID.String() + "\n" +
+		return way{before + "Its inquiry is pending; next says when it is made, or what it waits for. " +
+			"Wait for the rail's answer, then check again: railhead payment show " + line.OutboxID.String() + "\n" +
 			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
-			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"
+			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY",
+			named{resolve: true}}
 	case last.State != payment.Parked || line.Pending != nil || !line.RailAsks || line.NoPayload:
-		return "Ask the rail for " + line.RailKey + ", then: " + resolve(line)
-	case line.Pause != nil:
-		return "The rail is not asked while " + OneLine(line.Pause.What) + " is paused: resume that, then have it asked:\n" +
+		return way{before + "Ask the rail for " + line.RailKey + ", then: " + resolve(line), named{resolve: true}}
+	case line.Pause != nil: // an inquiry is refused until then
+		return way{before + "The rail is not asked while " + OneLine(line.Pause.What) +
+			" is paused: resume that, then have it asked:\n" +
 			"railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
-			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line)
+			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line),
+			named{resolve: true}}
 	default:
-		return "Have the rail asked: railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
-			"and look for " + line.RailKey + " on its statement. With the evidence: " + resolve(line)
+		return way{before + "Have the rail asked: railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
+			"and look for " + line.RailKey + " on its statement. With the evidence: " + resolve(line),
+			named{resolve: true, inquire: true}}
 	}
 }
 
 // unclaimable describes what ends a row that was quarantined, whatever is in pending by now.
-func unclaimable(line reader.Timeline) string {
+func unclaimable(line reader.Timeline) way {
 	id, after := line.OutboxID.String(), line.PutBackAfter()
 	remove := "railhead dead-letter close " + id + " --reason WHY"
 	switch {
 	case after.EndsUnpaid() && !line.WasDispatched():
-		return "a row of it was put back in pending, and is not claimed. Find out who put it back, then:\n" + remove +
+		return way{"a row of it was put back in pending, and is not claimed. Find out who put it back, then:\n" + remove +
 			"\nIf it was paid: railhead dead-letter resolve " + id +
-			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"
+			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY",
+			named{close: true, resolve: true}}
 	case after.HasEnded() || after.IsClaim():
-		return "a row of it was put back in pending over a row " + string(after) +
-			", and is not claimed. Find out who put it back, then:\n" + remove
+		return way{"a row of it was put back in pending over a row " + string(after) +
+			", and is not claimed. Find out who put it back, then:\n" + remove, named{close: true}}
 	case after != "":
-		return "a row of it was put back in pending over a row " + string(after) +
+		return way{"a row of it was put back in pending over a row " + string(after) +
 			", and is not claimed; it may have been paid.\n" +
-			"Find out who put it back, and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
+			"Find out who put it back, and at the rail what became of " + line.RailKey + ", then: " + resolve(line),
+			named{resolve: true}}
 	case line.Pending == nil && len(line.Attempts) == 0:
-		return "it could not be claimed, and its row is gone from pending; it was never claimed. " +
+		return way{"it could not be claimed, and its row is gone from pending; it was never claimed. " +
 			"Find out who removed the row\n" +
 			"(railhead prove run nothing-lost), then: " + remove +
-			"\nTo pay it, the participant enqueues it as a new instruction."
+			"\nTo pay it, the participant enqueues it as a new instruction.", named{close: true}}
 	case line.Pending == nil:
-		return "it could not be claimed, and its row is gone from pending. Find out who removed the row (railhead prove " +
-			"run nothing-lost),\n" +
-			"and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
+		return way{"it could not be claimed, and its row is gone from pending. " +
+			"Find out who removed the row (railhead prove run nothing-lost),\n" +
+			"and at the rail what became of " + line.RailKey + ", then: " + resolve(line), named{resolve: true}}
 	}
 	mend := "it is in pending and could not be claimed. Correct what " + OrDash(line.DeadLetter.ErrorCode) +
 		" names, then: railhead dead-letter replay " + id + " --reason WHY\n"
 	if line.Pending.OutcomeUnknown {
-		return mend + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line)
+		return way{mend + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line),
+			named{replay: true, resolve: true}}
 	}
-	return mend + "or end it: railhead payment cancel " + id + " --reason WHY"
+	return way{mend + "or end it: railhead payment cancel " + id + " --reason WHY", named{replay: true, cancel: true}}
 }
