@@ -40,6 +40,50 @@ func TestPaymentWithoutDeliveries(t *testing.T) {
 	}
 }
 
+// TestActsTakeOneVerdict: the form of a resolution has the evidence alone that would be taken, and says why the
+// other is not; a reference that reads as a command offers no act.
+func TestActsTakeOneVerdict(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change      func(*reader.Timeline)
+		has, hasNot string
+	}{
+		"parked, not asked": {func(line *reader.Timeline) { line.RailAsks = true },
+			`value="executed" required`, `value="not_executed"`},
+		"taken back": {func(line *reader.Timeline) {
+			line.DeadLetter.Reason = payment.DeadConflict
+			line.Attempts[0].State, line.Attempts[1].State = payment.Dispatched, payment.Failed
+		}, `value="not_executed" required`, `value="executed"`},
+		"two references": {func(line *reader.Timeline) {
+			line.DeadLetter.Reason = payment.DeadConflict
+			line.Attempts[0].State, line.Attempts[0].RailReference = payment.Dispatched, "railhead dead-letter replay x"
+			line.Attempts[1].State, line.Attempts[1].RailReference = payment.LateOutcome, "railhead dead-letter close x"
+			line.Attempts[1].Result = string(payment.ResultExecuted)
+		}, `value="not_executed" required`, `/replay" method="post"`},
+	} {
+		c, err := New(Config{}, []Login{NewLink(Operate)}, hostileReader{func(line *reader.Timeline) {
+			*line = reader.Timeline{OutboxID: line.OutboxID, Now: line.Now,
+				DeadLetter: &reader.DeadLetter{Reason: payment.DeadOutcomeUnknown, Status: string(payment.LetterPending)},
+				Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching},
+					{AttemptNo: 2, State: payment.Parked, OutcomeUnknown: true}}}
+			test.change(line)
+		}}, struct{ Operator }{}, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const path = "/payments/01900000-0000-7000-8000-000000000000"
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.AddCookie(c.cookie(c.sessions.begin(Person{Name: "ben", Role: Operate})))
+		w := httptest.NewRecorder()
+		c.handler.ServeHTTP(w, r)
+		if text := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(text, test.has) ||
+			strings.Contains(text, test.hasNot) {
+			t.Errorf("%s: status %d, has %t, has not %t: %s", name, w.Code, strings.Contains(text, test.has),
+				!strings.Contains(text, test.hasNot), text)
+		}
+	}
+}
+
 // TestTraceLink: a payment has a link to its trace if its headers have one and the setting is an address.
 func TestTraceLink(t *testing.T) {
 	t.Parallel()
