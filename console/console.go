@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,6 +121,11 @@ func (c Config) validate(logins []Login) error {
 		if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
 			b.Refuse("the public URL must be such as https://railhead.example, without a path")
 		}
+	}
+	if at, err := url.Parse(c.PublicURL); err == nil && at.Host != "" && !isLoopback(at.Host) &&
+		slices.ContainsFunc(logins, Login.LoopbackOnly) {
+		b.Refuse("the one-time link is for this machine alone, and by a proxy at the public URL others would reach it: leave " +
+			"one of them out")
 	}
 	if c.TraceURL != "" && traceLink(c.TraceURL, strings.Repeat("0", 32)) == "" {
 		b.Refuse("the address of traces must be such as https://traces.example/trace/{trace_id}")

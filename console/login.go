@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger/operator"
 )
 
@@ -41,13 +42,49 @@ func (p Person) hasName() bool {
 		explain.OneLine(p.Name) == p.Name
 }
 
-// Roles names the groups, or the persons, of each role.
+// Roles names the groups, or the persons, of each role. An entry has a kind, such as group:on-call: the
+// name of one kind is no name of another. An entry without one is that of nobody; Check finds it.
 type Roles struct{ Read, Operate []string }
 
-// of returns the highest role that one of the names has.
+// kind is the kind of a name that a login knows a person by, and how an entry of Roles begins.
+type kind string
+
+// The kinds of names.
+const (
+	kindGroup  kind = "group:" // of the claim of an ID token
+	kindEmail  kind = "email:" // verified by the provider, or in a certificate
+	kindCommon kind = "cn:"    // of a certificate
+	kindUnit   kind = "ou:"    // of a certificate
+)
+
+// named are the entries that a person with these names may have, all of one kind.
+func (k kind) named(names ...string) (entries []string) {
+	for _, name := range names {
+		if name != "" {
+			entries = append(entries, string(k)+name)
+		}
+	}
+	return entries
+}
+
+// Check returns an error that names each entry without a kind.
+func (r Roles) Check() error {
+	var b service.Bounds
+	for _, entry := range slices.Concat(r.Read, r.Operate) {
+		of, name, _ := strings.Cut(entry, ":")
+		known := slices.Contains([]kind{kindGroup, kindEmail, kindCommon, kindUnit}, kind(of+":"))
+		if !known || strings.TrimSpace(name) == "" {
+			b.Refuse("the role of %q is given to no kind of name: write group:NAME for a group of the claim, email:ADDRESS, "+
+				"or cn:NAME and ou:NAME for certificates", entry)
+		}
+	}
+	return b.Err()
+}
+
+// of returns the highest role that one of the names has. Each name begins with its kind.
 func (r Roles) of(names []string) (Role, bool) {
 	has := func(list []string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return name != "" && slices.Contains(list, name) })
+		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(list, name) })
 	}
 	switch {
 	case has(r.Operate):

@@ -10,8 +10,8 @@ import (
 // Certificates is a login by a client certificate that the certificates of TLSFiles.ClientCA sign.
 type Certificates struct{ roles Roles }
 
-// NewCertificates returns a login by client certificates. The names of roles are common names, e-mail
-// addresses or organizational units of certificates.
+// NewCertificates returns a login by client certificates. The entries of roles are common names (cn:),
+// e-mail addresses (email:) or organizational units (ou:) of certificates.
 func NewCertificates(roles Roles) *Certificates { return &Certificates{roles} }
 
 // Offer is on the login page.
@@ -36,7 +36,8 @@ func (c *Certificates) Register(mux *http.ServeMux, door Door) {
 		}
 		leaf := r.TLS.VerifiedChains[0][0]
 		names := slices.Concat(leaf.EmailAddresses, []string{leaf.Subject.CommonName})
-		role, ok := c.roles.of(slices.Concat(names, leaf.Subject.OrganizationalUnit))
+		role, ok := c.roles.of(slices.Concat(kindEmail.named(leaf.EmailAddresses...),
+			kindCommon.named(leaf.Subject.CommonName), kindUnit.named(leaf.Subject.OrganizationalUnit...)))
 		name := slices.IndexFunc(names, func(name string) bool { return name != "" })
 		if !ok || name < 0 {
 			door.Refuse(w, r, "Your certificate has no role here", "Ask for a role: the console names those of each role.")

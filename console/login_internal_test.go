@@ -140,7 +140,7 @@ func TestOIDC(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	login, err := NewOIDC(OIDCConfig{Issuer: p.URL, ClientID: "console", PublicURL: "https://railhead.example",
-		Roles: Roles{Read: []string{"support"}, Operate: []string{"on-call", "amy@example.org"}}})
+		Roles: Roles{Read: []string{"group:support"}, Operate: []string{"group:on-call", "email:amy@example.org"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestOIDC(t *testing.T) {
 // TestCertificates: a certificate that was verified gives a session, which is one only together with it.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
-	c := consoleWith(t, anOperator{}, NewCertificates(Roles{Read: []string{"support"}, Operate: []string{"amy"}}))
+	c := consoleWith(t, anOperator{}, NewCertificates(Roles{Read: []string{"ou:support"}, Operate: []string{"cn:amy"}}))
 	with := func(r *http.Request, verified bool, leaf *x509.Certificate) *http.Request {
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 		if verified {
@@ -230,7 +230,8 @@ func TestCertificates(t *testing.T) {
 	post := func() *http.Request { return httptest.NewRequest(http.MethodPost, "/login/certificate", nil) }
 	for name, request := range map[string]*http.Request{
 		"none": post(), "not verified": with(post(), false, leaf("amy", "")), "no role": with(post(), true, leaf("bob", "x")),
-		"no name": with(post(), true, leaf("", "support")),
+		"no name": with(post(), true, leaf("", "support")), "the name of a unit": with(post(), true, leaf("support", "")),
+		"the unit of a name": with(post(), true, leaf("eve", "amy")),
 	} {
 		if answer := c.try(request); answer.StatusCode != http.StatusForbidden || c.sessionOf(answer) != nil {
 			t.Errorf("%s: status %d", name, answer.StatusCode)
@@ -277,6 +278,21 @@ func TestNamesAreRecordable(t *testing.T) {
 		c.Admit(w, httptest.NewRequest(http.MethodPost, "/login/x", nil), Person{Name: name, Role: Read})
 		if w.Code != http.StatusForbidden || len(w.Result().Cookies()) > 0 {
 			t.Errorf("%q: status %d, cookies %v", name, w.Code, w.Result().Cookies())
+		}
+	}
+}
+
+// TestLinkIsNotBehindAProxy: a proxy makes every request one of this machine, so a one-time link goes with no
+// public URL of others.
+func TestLinkIsNotBehindAProxy(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"": true, "http://127.0.0.1:8080": true, "https://localhost": true, "https://[::1]:8443": true,
+		"https://railhead.example": false, "http://10.0.0.1:8080": false, "https://localhost.example": false,
+	} {
+		err := (Config{PublicURL: address}).withDefaults().validate([]Login{NewLink(Read)})
+		if (err == nil) != want {
+			t.Errorf("%q: %v", address, err)
 		}
 	}
 }

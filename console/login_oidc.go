@@ -21,8 +21,8 @@ type OIDCConfig struct {
 	ClientID     string
 	ClientSecret string
 	PublicURL    string // of the console; the provider leads back to PublicURL/login/oidc/back
-	// Claim is the claim of the ID token with the names that Roles has; default groups. The person's
-	// e-mail address counts as a name too, if the provider has verified it.
+	// Claim is the claim of the ID token with the groups (group:) that Roles has; default groups. The
+	// person's e-mail address (email:) counts too, if the provider has verified it.
 	Claim  string
 	Scopes []string // in addition to openid and email
 	Roles  Roles
@@ -165,15 +165,15 @@ func (o *OIDC) personOf(id *oidc.IDToken) (Person, error) {
 	person := Person{Name: id.Subject, By: "oidc"}
 	var names []string
 	if email, _ := claims["email"].(string); email != "" && claims["email_verified"] == true {
-		person.Name, names = email, append(names, email)
+		person.Name, names = email, kindEmail.named(email)
 	}
 	switch groups := claims[o.config.Claim].(type) {
 	case string:
-		names = append(names, groups)
+		names = append(names, kindGroup.named(groups)...)
 	case []any:
 		for _, group := range groups {
 			if name, ok := group.(string); ok {
-				names = append(names, name)
+				names = append(names, kindGroup.named(name)...)
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,16 +79,35 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
-// TestRoles: the higher role counts, and an empty name has none.
+// TestRoles: the higher role counts, and an empty name has none, nor one of another kind.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	roles := Roles{Read: []string{"support", ""}, Operate: []string{"on-call"}}
+	roles := Roles{Read: []string{"group:support", "", "ou:"}, Operate: []string{"group:on-call"}}
 	for _, test := range []struct {
 		names []string
 		want  Role
-	}{{[]string{"support", "on-call"}, Operate}, {[]string{"support"}, Read}, {[]string{"", "other"}, ""}, {nil, ""}} {
+	}{
+		{kindGroup.named("support", "on-call"), Operate}, {kindGroup.named("support"), Read},
+		{kindGroup.named("", "other"), ""}, {nil, ""}, {kindUnit.named(""), ""}, {kindCommon.named("on-call"), ""},
+		{kindEmail.named("support"), ""}, {kindUnit.named("on-call"), ""},
+	} {
 		if got, ok := roles.of(test.names); got != test.want || ok != (test.want != "") {
 			t.Errorf("%v has the role %q, %v", test.names, got, ok)
+		}
+	}
+}
+
+// TestRolesHaveKinds: an entry without the kind of its name is named, and what to write in its place.
+func TestRolesHaveKinds(t *testing.T) {
+	t.Parallel()
+	if err := (Roles{Read: []string{"group:a", "email:a@b.example"}, Operate: []string{"cn:a: b", "ou:a"}}).Check(); err != nil {
+		t.Error(err)
+	}
+	for _, entry := range []string{"on-call", "", "group:", "ou: ", "name:amy", "Group:a"} {
+		err := Roles{Operate: []string{entry}}.Check()
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", entry)) ||
+			!strings.Contains(err.Error(), "group:NAME") {
+			t.Errorf("%q: %v", entry, err)
 		}
 	}
 }

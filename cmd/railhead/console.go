@@ -102,6 +102,9 @@ func (c consoleService) Run(ctx context.Context) error {
 func (s settings) consoleLogins() (logins []console.Login, link *console.Link, err error) {
 	roles := console.Roles{Read: listOf(s.ConsoleReaders), Operate: listOf(s.ConsoleOperators)}
 	var faults []error
+	if err := roles.Check(); err != nil {
+		faults = append(faults, fmt.Errorf("RAILHEAD_CONSOLE_READERS, RAILHEAD_CONSOLE_OPERATORS: %w", err))
+	}
 	if (s.ConsoleCertFile == "") != (s.ConsoleKeyFile == "") || s.ConsoleClientCAFile != "" && s.ConsoleKeyFile == "" {
 		faults = append(faults, errors.New("RAILHEAD_CONSOLE_CERT_FILE and RAILHEAD_CONSOLE_KEY_FILE go together, and "+
 			"RAILHEAD_CONSOLE_CLIENT_CA_FILE with them"))
