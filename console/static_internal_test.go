@@ -72,3 +72,29 @@ func TestNothingInline(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesAskInTheBackground: whatever a page asks for by itself is marked, so that it is no use of the
+// session.
+func TestPagesAskInTheBackground(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(templates, "templates/*.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asking := 0
+	for _, file := range files {
+		text, err := templates.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tag := range regexp.MustCompile(`<[^<>]*hx-trigger=[^<>]*>`).FindAllString(string(text), -1) {
+			asking++
+			if !strings.Contains(tag, `hx-headers='{"`+backgroundHeader+`": "1"}'`) {
+				t.Errorf("%s: %s", file, tag)
+			}
+		}
+	}
+	if asking < 3 {
+		t.Errorf("%d elements ask by themselves", asking)
+	}
+}
