@@ -148,8 +148,10 @@ func (c Config) validate(logins []Login) error {
 // in to each of them.
 type Console struct {
 	config   Config
-	reader   Reader
-	operator Operator // nil: the console is read-only
+	reader   Reader        // of pages: gated
+	ungated  Reader        // of the state
+	looking  chan struct{} // of one: the state is being read
+	operator Operator      // nil: the console is read-only
 	logins   []Login
 	listen   func() (net.Listener, error)
 	log      *slog.Logger
@@ -173,7 +175,7 @@ func New(
 		return nil, err
 	}
 	c := &Console{
-		config: config, reader: reader, operator: operator, logins: logins, listen: listen, log: log,
+		config: config, reader: newGated(reader), ungated: reader, looking: make(chan struct{}, 1), operator: operator, logins: logins, listen: listen, log: log,
 		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax),
 		streams:  newStreams(config.StreamsMax), pages: parsePages(),
 	}

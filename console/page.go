@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
@@ -107,6 +108,11 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 			status, title = http.StatusNotFound, "There is nothing to do this to"
 		}
 		c.fail(w, r, problem{status, title, "Nothing was done. " + fault.Error()})
+	case errors.Is(err, errBusy):
+		w.Header().Set("Retry-After", strconv.Itoa(int(busyRetry.Seconds())))
+		c.fail(w, r, problem{http.StatusServiceUnavailable, "Too many pages are being read",
+			"This console asks the database a bounded number of questions at once. Try again in some seconds, with a " +
+				"narrower filter."})
 	case errors.Is(err, outbox.ErrNotFound):
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment",
 			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole."})
@@ -119,7 +125,7 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 			"Nothing was done. The console acts as a member of railhead_operator: see RAILHEAD_OPERATOR_URL."})
 	case errors.Is(err, outbox.ErrInvalid):
 		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
-	case errors.Is(r.Context().Err(), context.DeadlineExceeded):
+	case errors.Is(r.Context().Err(), context.DeadlineExceeded), errors.Is(err, errQueryTime):
 		c.fail(w, r, problem{http.StatusGatewayTimeout, "The database did not answer in time",
 			"Try again, with a narrower filter. What an act did is on the page of its subject. railhead status shows whether " +
 				"the database can be reached."})

@@ -55,11 +55,18 @@ type state struct {
 	next   chan struct{} // closed with the next reading; nil: there is no reader of it
 }
 
-// refresh reads the state of the cell. It returns an error only if no later reading can succeed: the
+// refresh reads the state of the cell, one reading at a time: the reading that began last is stored last,
+// and one after an act is later than the act. It returns an error only if no later reading can succeed: the
 // pages mark a state that has become old.
 func (c *Console) refresh(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
 	defer cancel()
+	select {
+	case c.looking <- struct{}{}:
+		defer func() { <-c.looking }()
+	case <-within.Done():
+		return nil // the reading under way marks the state
+	}
 	now, err := c.look(within)
 	switch {
 	case service.Fatal(err):
@@ -81,14 +88,14 @@ func (c *Console) refresh(ctx context.Context) error {
 func (c *Console) look(ctx context.Context) (*seen, error) {
 	var now seen
 	var err error
-	if now.Status, err = c.reader.Status(ctx); err != nil {
+	if now.Status, err = c.ungated.Status(ctx); err != nil {
 		return nil, err
 	}
-	if now.Groups, now.More, err = c.reader.LettersByCode(ctx, reader.LetterFilter{}); err != nil {
+	if now.Groups, now.More, err = c.ungated.LettersByCode(ctx, reader.LetterFilter{}); err != nil {
 		return nil, err
 	}
 	// The archive may be locked while a month is attached; the rest of the state is no less true.
-	if pace, err := c.reader.Pace(ctx); err == nil {
+	if pace, err := c.ungated.Pace(ctx); err == nil {
 		now.Pace = &pace
 	} else if ctx.Err() == nil {
 		c.log.WarnContext(ctx, "the pace was not read", "error", err)
@@ -106,14 +113,19 @@ func pointOf(status reader.Status) point {
 	return at
 }
 
-// add adds a point, and wakes those who wait for a reading.
+// add adds a point, and wakes those who wait for a reading. After a step back of the database's clock, the
+// points that would be later than the new one are dropped: charts need them in order.
 func (s *state) add(status reader.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := pointOf(status)
+	for len(s.points) > 0 && s.points[len(s.points)-1][0] >= at[0] {
+		s.points = s.points[:len(s.points)-1]
+	}
 	if len(s.points) == pointsMax {
 		s.points = append(s.points[:0:0], s.points[1:]...)
 	}
-	s.points = append(s.points, pointOf(status))
+	s.points = append(s.points, at)
 	if s.next != nil {
 		close(s.next)
 		s.next = nil

@@ -132,7 +132,7 @@ func consoleVariables() variables {
 			{"RAILHEAD_CONSOLE_OIDC_CLIENT_SECRET", "", "where its secret is, env:NAME or file:PATH; without one the client is public, with PKCE alone"},
 			{"RAILHEAD_CONSOLE_OIDC_CLAIM", "groups", "claim of the ID token with the names of a person's groups"},
 			{"RAILHEAD_CONSOLE_OIDC_SCOPES", "", "scopes to ask for in addition to openid and email, with commas between"},
-			{"RAILHEAD_CONSOLE_LINK", "", "read or operate: the role of a link that works once and is printed at the start, on a loopback address alone, and without a public URL that is none"},
+			{"RAILHEAD_CONSOLE_LINK", "", "read or operate: the role of a link that works once and is printed at the start, on a loopback address alone; a public URL must be of this machine then"},
 			{"RAILHEAD_CONSOLE_LINK_FILE", "", "file that the link is written to instead, for its owner alone"},
 			{"RAILHEAD_CONSOLE_REPORTS", "", "folder with the files of railhead prove --report, NAME.json; the console shows the last report of the cell"},
 		},
