@@ -296,3 +296,25 @@ func TestLinkIsNotBehindAProxy(t *testing.T) {
 		}
 	}
 }
+
+// TestHostsOfThePublicURL: a host is that of the public URL in any case, with the port of its scheme or
+// without; no other is.
+func TestHostsOfThePublicURL(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		address, host string
+		want          bool
+	}{
+		{"https://railhead.example", "railhead.example", true}, {"https://railhead.example", "Railhead.EXAMPLE", true},
+		{"https://Railhead.example", "railhead.example", true}, {"https://railhead.example", "railhead.example:443", true},
+		{"https://railhead.example:443", "railhead.example", true}, {"http://railhead.example", "railhead.example:80", true},
+		{"https://railhead.example", "railhead.example:80", false}, {"http://railhead.example", "railhead.example:443", false},
+		{"https://railhead.example:8443", "railhead.example", false}, {"https://railhead.example", "evil.example", false},
+		{"https://railhead.example", "", false}, {"https://[::1]:443", "[::1]", true},
+	} {
+		c := &Console{config: Config{PublicURL: test.address}}
+		if got := c.expects(test.host); got != test.want {
+			t.Errorf("%s, asked as %q: %v", test.address, test.host, got)
+		}
+	}
+}

@@ -18,6 +18,7 @@ type paymentBody struct {
 	Money   explain.Fact
 	Next    string
 	Due     time.Time // zero: nothing is due
+	DueInMS int64     // until Due by the database's clock, when the page was made
 	Facts   []explain.Fact
 	Remedy  string
 	Acts    []explain.Act
@@ -101,7 +102,7 @@ func (c *Console) paymentBody(line reader.Timeline, deliveries []reader.Delivery
 		}
 	}
 	if p := line.Pending; p != nil && p.DueInMS > 0 && !p.Quarantine && p.Pause == nil {
-		body.Due = p.NextAttemptAt
+		body.Due, body.DueInMS = p.NextAttemptAt, p.DueInMS
 	}
 	if line.DeadLetter.Open() {
 		body.Remedy = explain.Remedy(line)

@@ -88,7 +88,14 @@ func (c *Console) secureCookies() bool {
 // resolve to a loopback address is none.
 func (c *Console) expects(host string) bool {
 	if at, err := url.Parse(c.config.PublicURL); err == nil && at.Host != "" {
-		return host == at.Host
+		return sameHost(at.Scheme, host, at.Host)
 	}
 	return !c.loopback || isLoopback(host)
+}
+
+// sameHost reports whether two hosts with or without a port are one, for addresses with a scheme: names have
+// no case, and the scheme has a port of its own.
+func sameHost(scheme, a, b string) bool {
+	port := map[string]string{"http": ":80", "https": ":443"}[scheme]
+	return strings.EqualFold(strings.TrimSuffix(a, port), strings.TrimSuffix(b, port))
 }

@@ -26,44 +26,50 @@ const (
 
 // subjectAct is an act on a rail, a participant or an endpoint. It returns whether it changed
 // anything. The reason has the person in it.
-type subjectAct func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error)
+type subjectAct func(ctx context.Context, op Operator, name string, form subjectForm, reason string) (bool, error)
+
+// subjectForm is the form of an act on a subject, and the time of the database's clock.
+type subjectForm struct {
+	url.Values
+	now time.Time
+}
 
 // subjectActs are the acts of the console that are not on one payment, by subject and name.
 var subjectActs = map[subject]map[string]subjectAct{
 	ofRails: {
-		"pause": func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error) {
+		"pause": func(ctx context.Context, op Operator, name string, form subjectForm, reason string) (bool, error) {
 			until, err := endOf(form)
 			if err != nil {
 				return false, err
 			}
 			return op.PauseRail(ctx, name, reason, until)
 		},
-		"resume": func(ctx context.Context, op Operator, name string, _ url.Values, reason string) (bool, error) {
+		"resume": func(ctx context.Context, op Operator, name string, _ subjectForm, reason string) (bool, error) {
 			return op.ResumeRail(ctx, name, reason)
 		},
 	},
 	ofParticipants: {
-		"pause": func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error) {
+		"pause": func(ctx context.Context, op Operator, name string, form subjectForm, reason string) (bool, error) {
 			until, err := endOf(form)
 			if err != nil {
 				return false, err
 			}
 			return op.PauseParticipant(ctx, name, reason, until)
 		},
-		"resume": func(ctx context.Context, op Operator, name string, _ url.Values, reason string) (bool, error) {
+		"resume": func(ctx context.Context, op Operator, name string, _ subjectForm, reason string) (bool, error) {
 			return op.ResumeParticipant(ctx, name, reason)
 		},
 	},
 	ofEndpoints: {
-		"redeliver": func(ctx context.Context, op Operator, name string, form url.Values, reason string) (bool, error) {
+		"redeliver": func(ctx context.Context, op Operator, name string, form subjectForm, reason string) (bool, error) {
 			since, err := sinceOf(form)
 			if err != nil {
 				return false, err
 			}
-			_, err = op.Redeliver(ctx, name, since, reason)
-			return true, err
+			waited, err := op.Redeliver(ctx, name, since, reason)
+			return waited > 0, err
 		},
-		"discard": func(ctx context.Context, op Operator, name string, _ url.Values, reason string) (bool, error) {
+		"discard": func(ctx context.Context, op Operator, name string, _ subjectForm, reason string) (bool, error) {
 			discarded, err := op.Discard(ctx, name, reason)
 			return discarded > 0, err
 		},
@@ -79,11 +85,12 @@ var doneSentences = map[string]string{
 	"redeliver":   "Its waiting events are due now.",
 	"discard":     "The events that were given up are discarded.",
 
-	"discard-same": "No event was given up: nothing was discarded.",
+	"redeliver-same": "No event waited: none became due. Those since a moment that was given are delivered again.",
+	"discard-same":   "No event was given up: nothing was discarded.",
 }
 
-// endOf is when a pause ends: after the span of the form, by this host's clock; zero: it has no end.
-func endOf(form url.Values) (time.Time, error) {
+// endOf is when a pause ends: after the span of the form, by the database's clock; zero: it has no end.
+func endOf(form subjectForm) (time.Time, error) {
 	text := strings.TrimSpace(form.Get("for"))
 	if text == "" {
 		return time.Time{}, nil
@@ -92,18 +99,18 @@ func endOf(form url.Values) (time.Time, error) {
 	if err != nil || span < time.Second {
 		return time.Time{}, errIncomplete("a span for the pause, such as 90m or 24h, of 1s or more")
 	}
-	return time.Now().Add(span), nil
+	return form.now.Add(span), nil
 }
 
 // sinceOf is the moment of the form from which on events are delivered again; zero: only those that
 // wait.
-func sinceOf(form url.Values) (time.Time, error) {
+func sinceOf(form subjectForm) (time.Time, error) {
 	text := strings.TrimSpace(form.Get("since"))
 	if text == "" {
 		return time.Time{}, nil
 	}
 	since, err := time.Parse(time.RFC3339, text)
-	if err != nil || since.Year() < 2000 || since.After(time.Now()) {
+	if err != nil || since.Year() < 2000 || since.After(form.now) {
 		return time.Time{}, errIncomplete("a moment in the past, such as 2026-11-26T09:00:00Z")
 	}
 	return since, nil
@@ -123,7 +130,13 @@ func (c *Console) actOn(of subject) func(http.ResponseWriter, *http.Request, Per
 		if !ok {
 			return
 		}
-		changed, err := do(r.Context(), c.operator, name, r.PostForm, reason)
+		now, ok := c.databaseClock(r.Context())
+		if !ok {
+			c.fail(w, r, problem{http.StatusServiceUnavailable, "The database's clock is not known",
+				"Nothing was done. The state of the cell was not read yet: try again in some seconds."})
+			return
+		}
+		changed, err := do(r.Context(), c.operator, name, subjectForm{r.PostForm, now}, reason)
 		if incomplete, ok := err.(errIncomplete); ok {
 			c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete", "Nothing was done. " + incomplete.Error() +
 				"."})
@@ -149,6 +162,17 @@ func (c *Console) actOn(of subject) func(http.ResponseWriter, *http.Request, Per
 			http.Redirect(w, r, addressAfter(of, name)+"?"+url.Values{"did": {did}}.Encode(), http.StatusSeeOther)
 		}
 	}
+}
+
+// databaseClock is the time by the database's clock, as the state of the cell has it.
+func (c *Console) databaseClock(ctx context.Context) (now time.Time, ok bool) {
+	if c.state.seen.Load() == nil {
+		_ = c.refresh(ctx) // whether it was read is what counts
+	}
+	if seen := c.state.seen.Load(); seen != nil {
+		return seen.Clock(), true
+	}
+	return time.Time{}, false
 }
 
 // addressAfter is the page that shows what an act has done.

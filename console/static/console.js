@@ -108,9 +108,11 @@
     event.preventDefault();
   });
 
+  // The database says how long it is, and the browser measures what has passed: their clocks may differ.
+  const opened = performance.now();
   function countDown() {
-    for (const due of document.querySelectorAll("[data-due]")) {
-      const left = Math.round((Date.parse(due.dataset.due) - Date.now()) / 1000);
+    for (const due of document.querySelectorAll("[data-due-in]")) {
+      const left = Math.round((Number(due.dataset.dueIn) + opened - performance.now()) / 1000);
       let mark = due.querySelector("span");
       if (!mark) { mark = document.createElement("span"); due.append(" ", mark); }
       mark.textContent = left > 0
