@@ -21,13 +21,14 @@ func offered(line reader.Timeline) string {
 		if act.Why != "" {
 			continue
 		}
-		name := act.Name
+		var name strings.Builder
+		name.WriteString(act.Name)
 		for _, verdict := range act.Verdicts {
 			if verdict.Why == "" {
-				name += ":" + verdict.Value
+				name.WriteString(":" + verdict.Value)
 			}
 		}
-		names = append(names, name)
+		names = append(names, name.String())
 	}
 	return strings.Join(names, " ")
 }
