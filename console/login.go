@@ -110,7 +110,8 @@ type Door interface {
 	// Admit begins a session and leads to the first page.
 	Admit(w http.ResponseWriter, r *http.Request, person Person)
 	// Refuse answers that the person may not enter, and what to do about it.
-	Refuse(w http.ResponseWriter, r *http.Request, title, advice string)
+	// The log has the title and the cause; of the cause only what kind of an error it is. nil: none.
+	Refuse(w http.ResponseWriter, r *http.Request, title, advice string, cause error)
 	// Ask answers with a page that has one button, which sends a form with one secret.
 	Ask(w http.ResponseWriter, r *http.Request, title, address, secret string)
 }
@@ -120,7 +121,7 @@ type Door interface {
 func (c *Console) Admit(w http.ResponseWriter, r *http.Request, person Person) {
 	if !person.hasName() {
 		c.Refuse(w, r, "Your name can't be recorded",
-			"The operator log holds names of 1 to 128 characters without control characters. Have the login changed.")
+			"The operator log holds names of 1 to 128 characters without control characters. Have the login changed.", nil)
 		return
 	}
 	if c.operator == nil {
@@ -137,8 +138,8 @@ func (c *Console) Admit(w http.ResponseWriter, r *http.Request, person Person) {
 }
 
 // Refuse answers that a login was not accepted.
-func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, title, advice string) {
-	c.log.WarnContext(r.Context(), "a login was refused", "why", title, "from", r.RemoteAddr)
+func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, title, advice string, cause error) {
+	c.log.WarnContext(r.Context(), "a login was refused", "why", title, "cause", causeOf(cause), "from", r.RemoteAddr)
 	c.fail(w, r, problem{http.StatusForbidden, title, advice})
 }
 

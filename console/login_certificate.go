@@ -31,7 +31,7 @@ func (c *Certificates) Register(mux *http.ServeMux, door Door) {
 		// Only a chain that was verified names a person.
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 			door.Refuse(w, r, "Your browser sent no certificate that is accepted here",
-				"Install the certificate that you were given, open the console again, and choose it.")
+				"Install the certificate that you were given, open the console again, and choose it.", nil)
 			return
 		}
 		leaf := r.TLS.VerifiedChains[0][0]
@@ -40,7 +40,7 @@ func (c *Certificates) Register(mux *http.ServeMux, door Door) {
 			kindCommon.named(leaf.Subject.CommonName), kindUnit.named(leaf.Subject.OrganizationalUnit...)))
 		name := slices.IndexFunc(names, func(name string) bool { return name != "" })
 		if !ok || name < 0 {
-			door.Refuse(w, r, "Your certificate has no role here", "Ask for a role: the console names those of each role.")
+			door.Refuse(w, r, "Your certificate has no role here", "Ask for a role: the console names those of each role.", causeNoRole)
 			return
 		}
 		door.Admit(w, r, Person{Name: names[name], Role: role, By: "certificate", certificate: certificateOf(r)})

@@ -39,7 +39,7 @@ func (l *Link) Register(mux *http.ServeMux, door Door) {
 	mux.HandleFunc("POST /login/link", func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.RemoteAddr) || !l.use(r.PostFormValue("secret")) {
 			door.Refuse(w, r, "The link is not in force", "It works once, on the machine of the console. "+
-				"Start the console again for another one.")
+				"Start the console again for another one.", nil)
 			return
 		}
 		door.Admit(w, r, Person{Name: "one-time link", Role: l.role, By: "link"})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -32,11 +31,9 @@ type OIDCConfig struct {
 // OIDC is a login by OpenID Connect, as the code flow with PKCE. It keeps nothing between its two
 // steps: a sealed cookie has it.
 type OIDC struct {
-	config OIDCConfig
-	seal   *seal
-
-	mu       sync.Mutex
-	provider *oidc.Provider // read at the first login
+	config    OIDCConfig
+	seal      *seal
+	discovery discovery // at the first login
 }
 
 // NewOIDC returns a login by OpenID Connect, or all faults of its configuration. The provider is asked
@@ -74,7 +71,7 @@ func (o *OIDC) Register(mux *http.ServeMux, door Door) {
 	mux.HandleFunc("GET /login/oidc", func(w http.ResponseWriter, r *http.Request) {
 		exchange, _, err := o.ask(r.Context())
 		if err != nil {
-			door.Refuse(w, r, "The login provider did not answer", "Try again, or use another way to log in.")
+			door.Refuse(w, r, "The login provider did not answer", "Try again, or use another way to log in.", err)
 			return
 		}
 		step := flow{
@@ -88,38 +85,36 @@ func (o *OIDC) Register(mux *http.ServeMux, door Door) {
 		person, err := o.back(r)
 		http.SetCookie(w, o.cookie(""))
 		switch {
-		case errors.Is(err, errNoRole):
-			door.Refuse(w, r, "You have no role here", "Ask for a role: the console names the groups of each role.")
+		case errors.Is(err, causeNoRole):
+			door.Refuse(w, r, "You have no role here", "Ask for a role: the console names the groups of each role.", err)
 		case err != nil:
 			// The text of the provider is not repeated: it may have a secret.
-			door.Refuse(w, r, "The login was not completed", "Begin again at the first page of the console.")
+			door.Refuse(w, r, "The login was not completed", "Begin again at the first page of the console.", err)
 		default:
 			door.Admit(w, r, person)
 		}
 	})
 }
 
-var errNoRole = errors.New("no role")
-
 // ask returns the client of the provider's endpoints and the check of its tokens.
 func (o *OIDC) ask(ctx context.Context) (*oauth2.Config, *oidc.IDTokenVerifier, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.provider == nil {
-		// The keys are read with this context for as long as the process runs.
-		whole := oidc.ClientContext(context.WithoutCancel(ctx), o.config.Client)
-		provider, err := oidc.NewProvider(whole, o.config.Issuer)
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading the configuration of the login provider: %w", err)
-		}
-		o.provider = provider
+	provider, err := o.discovery.wait(ctx, o.discover)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", causeDiscovery, err)
 	}
 	exchange := &oauth2.Config{
-		ClientID: o.config.ClientID, ClientSecret: o.config.ClientSecret, Endpoint: o.provider.Endpoint(),
+		ClientID: o.config.ClientID, ClientSecret: o.config.ClientSecret, Endpoint: provider.Endpoint(),
 		RedirectURL: o.config.PublicURL + "/login/oidc/back",
 		Scopes:      append([]string{oidc.ScopeOpenID, "email"}, o.config.Scopes...),
 	}
-	return exchange, o.provider.Verifier(&oidc.Config{ClientID: o.config.ClientID}), nil
+	return exchange, provider.Verifier(&oidc.Config{ClientID: o.config.ClientID}), nil
+}
+
+// discover reads the configuration of the provider. The keys are read later, with a context of their own.
+func (o *OIDC) discover() (*oidc.Provider, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), discoveryMax)
+	defer cancel()
+	return oidc.NewProvider(oidc.ClientContext(ctx, o.config.Client), o.config.Issuer)
 }
 
 // back checks what the provider sent: the state and the nonce are those of this browser, and the code
@@ -127,14 +122,14 @@ func (o *OIDC) ask(ctx context.Context) (*oauth2.Config, *oidc.IDTokenVerifier, 
 func (o *OIDC) back(r *http.Request) (Person, error) {
 	cookie, err := r.Cookie(o.cookie("").Name)
 	if err != nil {
-		return Person{}, errors.New("the browser has no login under way")
+		return Person{}, causeNoFlow
 	}
 	step, err := o.seal.open(cookie.Value)
 	if err != nil || time.Now().After(step.Until) {
-		return Person{}, errors.New("the login under way is too old")
+		return Person{}, causeOldFlow
 	}
 	if subtle.ConstantTimeCompare([]byte(r.FormValue("state")), []byte(step.State)) != 1 {
-		return Person{}, errors.New("the state is that of another login")
+		return Person{}, causeState
 	}
 	exchange, verifier, err := o.ask(r.Context())
 	if err != nil {
@@ -143,15 +138,15 @@ func (o *OIDC) back(r *http.Request) (Person, error) {
 	ctx := oidc.ClientContext(r.Context(), o.config.Client)
 	token, err := exchange.Exchange(ctx, r.FormValue("code"), oauth2.VerifierOption(step.Verifier))
 	if err != nil {
-		return Person{}, fmt.Errorf("exchanging the code: %w", err)
+		return Person{}, fmt.Errorf("%w: %w", causeExchange, err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		return Person{}, fmt.Errorf("checking the ID token: %w", err)
+		return Person{}, fmt.Errorf("%w: %w", causeToken, err)
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(step.Nonce)) != 1 {
-		return Person{}, errors.New("the nonce is that of another login")
+		return Person{}, causeNonce
 	}
 	return o.personOf(id)
 }
@@ -160,7 +155,7 @@ func (o *OIDC) back(r *http.Request) (Person, error) {
 func (o *OIDC) personOf(id *oidc.IDToken) (Person, error) {
 	var claims map[string]any
 	if err := id.Claims(&claims); err != nil {
-		return Person{}, fmt.Errorf("reading the ID token: %w", err)
+		return Person{}, fmt.Errorf("%w: %w", causeToken, err)
 	}
 	person := Person{Name: id.Subject, By: "oidc"}
 	var names []string
@@ -179,7 +174,7 @@ func (o *OIDC) personOf(id *oidc.IDToken) (Person, error) {
 	}
 	role, ok := o.config.Roles.of(names)
 	if !ok {
-		return Person{}, errNoRole
+		return Person{}, causeNoRole
 	}
 	person.Role = role
 	return person, nil
