@@ -81,7 +81,7 @@ func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 			return fmt.Errorf("beginning the act: %w", err)
 		}
 		stop := o.watchBlockers(ctx, pid)
-		err := call(tx)
+		err := o.unchanged(ctx, tx, call)
 		blockers := stop()
 		if ledger.SQLState(err) == store.StateLockTimeout {
 			return &BlockedError{Blockers: blockers, err: err}

@@ -22,7 +22,8 @@ type Revealed struct {
 
 // RevealPayload returns the payload of an instruction. It first appends a row to the operator log,
 // and the database returns the payload only once that row is committed: a crash in between leaves
-// the row alone. If no row of the instruction has a payload, the error is outbox.ErrNoPayload.
+// the row alone, and so does an error that comes with an ActID. If no row of the instruction has a
+// payload, the error is outbox.ErrNoPayload.
 func (o *Operator) RevealPayload(ctx context.Context, outboxID payment.ID, reason string) (Revealed, error) {
 	var act pgtype.UUID
 	if err := o.act(ctx, "reveal_payload", &act, store.UUID(outboxID), reason); err != nil {
@@ -33,7 +34,8 @@ func (o *Operator) RevealPayload(ctx context.Context, outboxID payment.ID, reaso
 		return tx.QueryRow(ctx, o.db.SQL["revealed_payload"], act).Scan(&payload, &headers)
 	})
 	if err != nil {
-		return Revealed{}, fmt.Errorf("reading the payload of %s: %w", outboxID, store.Refusal(err))
+		err = fmt.Errorf("reading the payload of %s: %w", outboxID, store.Refusal(err))
+		return Revealed{ActID: payment.ID(act.Bytes)}, err
 	}
 	return Revealed{
 		ActID: payment.ID(act.Bytes), Payload: json.RawMessage(payload), Headers: json.RawMessage(headers),
