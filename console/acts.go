@@ -24,8 +24,11 @@ var acts = map[string]actOf{
 	"escalate":    {"Escalated.", triage(operator.Escalate)},
 	"close":       {"Closed.", triage(operator.Close)},
 	"replay": {"Replayed: it is in pending again.",
-		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
-			_, err := op.ReplayPayment(ctx, id, time.Time{}, reason)
+		func(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) error {
+			expires, err := expiryOf(form)
+			if err == nil {
+				_, err = op.ReplayPayment(ctx, id, expires, reason)
+			}
 			return err
 		}},
 	"resolve": {"Resolved, by your evidence.", resolve},
@@ -69,12 +72,54 @@ func resolve(ctx context.Context, op Operator, id payment.ID, form url.Values, r
 	return err
 }
 
+// expiryOf is when a payment that is replayed expires; zero: never. A replay ends the expiry that it had.
+func expiryOf(form url.Values) (time.Time, error) {
+	text := strings.TrimSpace(form.Get("expires"))
+	if text == "" {
+		return time.Time{}, nil
+	}
+	expires, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, errIncomplete("a moment of the new expiry, such as 2026-11-27T18:00:00Z")
+	}
+	return expires, nil
+}
+
+// lacksExpiry reports whether a replay would send a payment that has expired, without a word about when
+// it expires now.
+func lacksExpiry(act string, seen operator.Seen, form url.Values) bool {
+	return act == "replay" && seen.Reason == payment.DeadExpired && strings.TrimSpace(form.Get("expires")) == "" &&
+		form.Get("never") != "yes"
+}
+
 // errIncomplete is a form without one of its fields; it names it.
 type errIncomplete string
 
 func (e errIncomplete) Error() string { return "the form lacks " + string(e) }
 
-// act does one act for a person with the role operate. The operator log has the login of the console
+// wordOf is the outcome of an act, for logs.
+func wordOf(err error) string {
+	one, _ := outcomeOf(payment.ID{}, err)
+	return one.Word
+}
+
+// leadOn answers an act with the page of its subject, which says once what was done.
+func (c *Console) leadOn(w http.ResponseWriter, r *http.Request, to, done string) {
+	c.sessions.note(c.secretOf(r), to, done)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// justDone is what was done by the act that led to this page; empty: none led to it. It is said once, and
+// not to a request that an open page makes by itself.
+func (c *Console) justDone(r *http.Request) string {
+	if r.Header.Get(backgroundHeader) != "" {
+		return ""
+	}
+	return c.sessions.noted(c.secretOf(r), r.URL.EscapedPath())
+}
+
+// act does one act for a person with the role operate. The form has what the page showed of the payment,
+// and the act is done only if that is still so. The operator log has the login of the console
 // and the person.
 func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 	id, err := payment.ParseID(r.PathValue("id"))
@@ -87,19 +132,28 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 	if !ok {
 		return
 	}
-	err = one.do(r.Context(), c.operator, id, r.PostForm, reason)
+	seen, ok := seenOf(id, r.PostForm.Get("seen"))
+	if !ok {
+		c.fail(w, r, changed)
+		return
+	}
+	if lacksExpiry(r.PathValue("act"), seen, r.PostForm) {
+		err = errIncomplete("a new expiry, or the tick that it never expires: the payment has expired")
+	} else {
+		err = one.do(operator.IfUnchanged(r.Context(), seen), c.operator, id, r.PostForm, reason)
+	}
 	if incomplete, ok := err.(errIncomplete); ok {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
 			"Nothing was done. " + incomplete.Error() + "."})
 		return
 	}
 	c.log.InfoContext(r.Context(), "act", "act", r.PathValue("act"), "outbox_id", id.String(), "person", person.Name,
-		"done", err == nil)
+		"outcome", wordOf(err))
 	if err != nil {
 		c.failed(w, r, err)
 		return
 	}
-	http.Redirect(w, r, "/payments/"+id.String()+"?did="+r.PathValue("act"), http.StatusSeeOther)
+	c.leadOn(w, r, "/payments/"+id.String(), one.done)
 }
 
 // reasonOf reads the form of an act and returns its reason. Without one it answers, and returns false.

@@ -1,8 +1,11 @@
 package console_test
 
 import (
+	"maps"
+	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +42,25 @@ func enqueue(t *testing.T, cell *celltest.Cell, content string) payment.ID {
 	}
 	return receipt.OutboxID
 }
+
+// seenField is what a payment's page shows of it, in the forms of its acts.
+var seenField = regexp.MustCompile(`name="seen" value="([^"]+)"`)
+
+// form is the form of an act on a payment, as its page has it, with these fields.
+func (s *site) form(client *http.Client, id payment.ID, fields url.Values) url.Values {
+	s.Helper()
+	page := s.want(s.do(client, "GET", "/payments/"+id.String(), nil), 200)
+	seen := seenField.FindStringSubmatch(page.text)
+	if seen == nil {
+		s.Fatalf("the page has no form of an act: %s", page.text)
+	}
+	form := url.Values{"seen": {seen[1]}}
+	maps.Copy(form, fields)
+	return form
+}
+
+// oneUse is a name of a form of the list of dead letters.
+var oneUse = strings.Repeat("A", 43)
 
 // TestReaderMayNotAct: each act by a person with the role read is 403, and so is each act of a console
 // that is read-only, whatever the person may; nothing is in the operator log.
@@ -94,12 +116,26 @@ func TestPayment(t *testing.T) {
 	s.want(s.do(client, "GET", "/payments?state=NONE&newer=x&from=1", nil), 400, "no such state", "newer than",
 		"currency")
 	s.want(s.do(client, "POST", path+"/cancel", nil), 400, "needs a reason")
-	s.want(s.do(client, "POST", path+"/resolve", url.Values{"reason": {"x"}}), 400, "the day of the evidence")
-	s.want(s.do(client, "POST", path+"/replay", url.Values{"reason": {"x"}}), 409, "Nothing was done")
-	s.want(s.do(client, "POST", path+"/acknowledge", url.Values{"reason": {"x"}}), 404, "has no dead letter")
-	s.want(s.do(client, "POST", path+"/steal", url.Values{"reason": {"x"}}), 404, "no such act")
-	got = s.want(s.do(client, "POST", path+"/cancel", url.Values{"reason": {"as ordered"}}), 303)
-	s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "Cancelled.", "operator: cancel", "as ordered")
+	form := s.form(client, id, url.Values{"reason": {"x"}})
+	s.want(s.do(client, "POST", path+"/resolve", form), 400, "the day of the evidence")
+	s.want(s.do(client, "POST", path+"/replay", form), 409, "Nothing was done")
+	s.want(s.do(client, "POST", path+"/acknowledge", form), 404, "has no dead letter")
+	s.want(s.do(client, "POST", path+"/steal", form), 404, "no such act")
+	for _, seen := range []string{"", "x", "7", form.Get("seen") + ".1.1.FAILED", "1.1", "-2"} {
+		s.want(s.do(client, "POST", path+"/cancel", url.Values{"reason": {"x"}, "seen": {seen}}), 409, "has changed since")
+	}
+	form.Set("reason", "as ordered")
+	got = s.want(s.do(client, "POST", path+"/cancel", form), 303)
+	if got.header.Get("Location") != path {
+		t.Errorf("the act leads to %q", got.header.Get("Location"))
+	}
+	s.want(s.do(client, "GET", path, nil), 200, "Cancelled.", "operator: cancel", "as ordered")
+	for _, again := range []string{path, path + "?did=replay"} { // what was done is said once, and not by an address
+		page = s.want(s.do(client, "GET", again, nil), 200)
+		if strings.Contains(page.text, `role="status"`) {
+			t.Errorf("%s says again what was done: %s", again, page.text)
+		}
+	}
 	var actor, person, reason string
 	cell.QueryRow("SELECT actor, person, reason FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL", nil,
 		&actor, &person, &reason)
@@ -116,13 +152,16 @@ func TestDatabaseRefuses(t *testing.T) {
 	id := enqueue(t, cell, "1")
 	client := s.login()
 	for _, act := range everyAct {
-		s.want(s.do(client, "POST", "/payments/"+id.String()+"/"+act, url.Values{
+		s.want(s.do(client, "POST", "/payments/"+id.String()+"/"+act, s.form(client, id, url.Values{
 			"reason": {"x"}, "date": {"2026-11-27"}, "found": {"not_executed"}, "document": {"x"},
-		}), 403, "The database refuses this")
+		})), 403, "The database refuses this")
 	}
-	for _, act := range []string{"acknowledge", "escalate", "inquire", "replay", "close"} {
-		s.want(s.do(client, "POST", "/dead-letters/"+act,
-			url.Values{"id": {id.String()}, "count": {"1"}, "reason": {"x"}}), 200, "1 refused", "does not let the login")
+	for n, act := range []string{"acknowledge", "escalate", "inquire", "replay", "close"} {
+		got := s.want(s.do(client, "POST", "/dead-letters/"+act, url.Values{
+			"id": {id.String()}, "count": {"1"}, "reason": {"x"}, "seen-" + id.String(): {"-1"},
+			"form": {oneUse[1:] + strconv.Itoa(n)},
+		}), 303)
+		s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "1 refused", "does not let the login")
 	}
 	if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL"); n != 0 {
 		t.Errorf("the operator log has %d acts", n)

@@ -181,7 +181,8 @@ func TestNothingWithoutLogin(t *testing.T) {
 	s := serve(t, celltest.New(t), console.Operate, true)
 	id := "01900000-0000-7000-8000-000000000000"
 	for _, path := range []string{
-		"/", "/live", "/state.json", "/live.json", "/payments", "/payments/" + id, "/dead-letters", "/search?id=x", "/none",
+		"/", "/live", "/state.json", "/live.json", "/payments", "/payments/" + id, "/dead-letters",
+		"/dead-letters/orders/x", "/search?id=x", "/none",
 		"/runbooks/RailheadBreakerOpen", "/audit", "/audit/log", "/audit/proofs/members",
 		"/rails", "/rails/bank", "/participants", "/participants/x", "/endpoints", "/components",
 	} {
@@ -255,5 +256,6 @@ func TestOtherSites(t *testing.T) {
 		}
 	}
 	s.want(s.do(client, "GET", "/", nil), 200)
-	s.want(s.do(client, "POST", "/payments/"+id+"/cancel", url.Values{"reason": {"x"}}, "Origin", s.base), 404)
+	form := url.Values{"reason": {"x"}, "seen": {"0"}}
+	s.want(s.do(client, "POST", "/payments/"+id+"/cancel", form, "Origin", s.base), 404)
 }

@@ -48,7 +48,7 @@ func (c *Console) endpoints(w http.ResponseWriter, r *http.Request, person Perso
 	}
 	body := endpointsBody{
 		More: len(all) > endpointsMax, Held: explain.HeldEvents(held), IsHeld: !held.Since.IsZero(),
-		MayAct: c.mayAct(person), Did: doneSentences[r.FormValue("did")],
+		MayAct: c.mayAct(person), Did: c.justDone(r),
 	}
 	now := seen.Clock()
 	for _, one := range all[:min(len(all), endpointsMax)] {

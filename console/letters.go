@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -35,6 +36,7 @@ type lettersBody struct {
 	Back    string // the filter, for the page that follows an act
 	Acts    []string
 	MayAct  bool
+	Form    string // names the form, which gives one order
 }
 
 // letterRow is a dead letter in a list.
@@ -42,6 +44,8 @@ type letterRow struct {
 	reader.Letter
 	Tone explain.Tone // of its reason
 	Code string
+	// SeenName and Seen are the field of the form with what the list shows of it.
+	SeenName, Seen string
 }
 
 // triageState is a value of the filter by triage.
@@ -78,7 +82,7 @@ func (c *Console) letters(w http.ResponseWriter, r *http.Request, person Person)
 	body := lettersBody{
 		Groups: groupsOf(groups, more, query.Get("triage")), More: more, Count: countOf(groups) + plus(more), Query: query,
 		Reasons: payment.DeadReasons(), Triages: triageStates, Rails: c.railNames(), Back: query.Encode(), Acts: actsOnMany,
-		MayAct: c.operator != nil && person.May(),
+		MayAct: c.operator != nil && person.May(), Form: newSecret(),
 	}
 	if len(found) > lettersLimit {
 		found = found[:lettersLimit]
@@ -87,6 +91,7 @@ func (c *Console) letters(w http.ResponseWriter, r *http.Request, person Person)
 	for _, letter := range found {
 		body.Rows = append(body.Rows, letterRow{
 			letter, explain.ToneOfReason(letter.Reason), explain.SaidCodes(letter.ErrorCode, letter.RailCode),
+			seenName(letter.OutboxID), seenText(operator.AnyAttempt, &letter.DeadLetter),
 		})
 	}
 	c.show(w, r, "letters.html", page{Title: "Dead letters", Body: body})

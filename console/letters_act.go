@@ -24,7 +24,8 @@ var actsOnMany = []string{"acknowledge", "escalate", "inquire", "replay", "close
 type order struct {
 	act    string
 	ids    []payment.ID
-	reason string // with the person
+	seen   map[payment.ID]operator.Seen // as the list showed them; without one that lacks it
+	reason string                       // with the person
 }
 
 // The outcomes of an act on one of several payments.
@@ -52,7 +53,8 @@ type outcomesBody struct {
 	Back     string // the address of the list
 }
 
-// actOnLetters does one act for each of the ticked dead letters, and shows what became of each.
+// actOnLetters does one act for each of the ticked dead letters, and leads to the page of what became of
+// each. The form is good for one order: sent again, it leads to the same page and does nothing.
 func (c *Console) actOnLetters(w http.ResponseWriter, r *http.Request, person Person) {
 	if !slices.Contains(actsOnMany, r.PathValue("act")) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such act on several dead letters",
@@ -68,19 +70,21 @@ func (c *Console) actOnLetters(w http.ResponseWriter, r *http.Request, person Pe
 		c.fail(w, r, problem{http.StatusBadRequest, "Nothing was done", "Go back and correct the form: " + err.Error() + "."})
 		return
 	}
-	body := outcomesBody{Act: asked.act, Outcomes: c.perform(r.Context(), asked), Back: "/dead-letters"}
-	if back, err := url.ParseQuery(r.PostForm.Get("back")); err == nil && len(back) > 0 {
-		body.Back += "?" + knownFields(back, letterFilterNames).Encode()
-	}
-	body.Counts, body.Whole = countOutcomes(body.Outcomes)
-	c.log.InfoContext(r.Context(), "act on several", "act", asked.act, "person", person.Name, "outcomes", body.Counts)
-	c.show(w, r, "outcomes.html", page{Title: "What became of it", Body: body})
+	c.giveOrder(w, r, r.PostForm.Get("form"), func(ctx context.Context) outcomesBody {
+		body := outcomesBody{Act: asked.act, Outcomes: c.perform(ctx, asked), Back: "/dead-letters"}
+		if back, err := url.ParseQuery(r.PostForm.Get("back")); err == nil && len(back) > 0 {
+			body.Back += "?" + knownFields(back, letterFilterNames).Encode()
+		}
+		body.Counts, body.Whole = countOutcomes(body.Outcomes)
+		c.log.InfoContext(ctx, "act on several", "act", asked.act, "person", person.Name, "outcomes", body.Counts)
+		return body
+	})
 }
 
 // orderOf reads which payments were ticked, why, and the count that was typed, and returns every fault
 // at once.
 func orderOf(act string, form url.Values) (order, error) {
-	asked := order{act: act, reason: strings.TrimSpace(form.Get("reason"))}
+	asked := order{act: act, seen: make(map[payment.ID]operator.Seen), reason: strings.TrimSpace(form.Get("reason"))}
 	var faults []error
 	if asked.reason == "" {
 		faults = append(faults, errors.New("an act needs a reason, which the operator log keeps"))
@@ -94,6 +98,12 @@ func orderOf(act string, form url.Values) (order, error) {
 		if !slices.Contains(asked.ids, id) {
 			asked.ids = append(asked.ids, id)
 		}
+		if seen, ok := seenOf(id, form.Get(seenName(id))); ok {
+			asked.seen[id] = seen
+		}
+	}
+	if !isForm(form.Get("form")) {
+		faults = append(faults, errors.New("the form is of no page of dead letters: load the page again"))
 	}
 	switch typed, err := strconv.Atoi(strings.TrimSpace(form.Get("count"))); {
 	case len(asked.ids) == 0:
@@ -122,7 +132,7 @@ func (c *Console) perform(ctx context.Context, asked order) []outcome {
 			outcomes = append(outcomes, outcome{id, actNotTried, broken})
 			continue
 		}
-		one, goesOn := outcomeOf(id, acts[asked.act].do(ctx, c.operator, id, nil, asked.reason))
+		one, goesOn := outcomeOf(id, c.performOne(ctx, asked, id))
 		if !goesOn {
 			broken = "the database did not answer for the one before"
 		}
@@ -130,6 +140,22 @@ func (c *Console) perform(ctx context.Context, asked order) []outcome {
 		outcomes = append(outcomes, one)
 	}
 	return outcomes
+}
+
+// errExpired refuses a replay of several to one that has expired.
+var errExpired = errors.New("it has expired, and a replay needs a new expiry: do it at the payment's page")
+
+// performOne does the act of an order for one payment, if it still is as the list showed it.
+func (c *Console) performOne(ctx context.Context, asked order, id payment.ID) error {
+	seen, shown := asked.seen[id]
+	switch {
+	case !shown:
+		return operator.ErrChanged
+	case lacksExpiry(asked.act, seen, nil):
+		return errExpired
+	default:
+		return acts[asked.act].do(operator.IfUnchanged(ctx, seen), c.operator, id, nil, asked.reason)
+	}
 }
 
 // outcomeOf says what an error of an act means, and whether the next one can be tried. An act is a
@@ -140,6 +166,10 @@ func outcomeOf(id payment.ID, err error) (one outcome, goesOn bool) {
 	switch {
 	case err == nil:
 		return outcome{OutboxID: id, Word: actDone}, true
+	case errors.Is(err, operator.ErrChanged):
+		return outcome{id, actRefused, "it has changed since the page was made: look at it again"}, true
+	case errors.Is(err, errExpired):
+		return outcome{id, actRefused, errExpired.Error()}, true
 	case errors.Is(err, outbox.ErrCommitUnknown):
 		return outcome{id, actUnknown, "the answer to its commit was lost: see the payment's page"}, false
 	case refused && outbox.SentinelOf(fault.SQLState) != nil:

@@ -25,11 +25,15 @@ type scriptedOperator struct {
 	Operator
 	script  []error
 	reasons []string
-	wait    bool  // for the end of the request, from the second call on
-	then    error // what a call that waited returns
+	expires time.Time // of the last call
+	wait    bool      // for the end of the request, from the second call on
+	then    error     // what a call that waited returns
 }
 
-func (s *scriptedOperator) ReplayPayment(ctx context.Context, _ payment.ID, _ time.Time, reason string) (int, error) {
+func (s *scriptedOperator) ReplayPayment(
+	ctx context.Context, _ payment.ID, expires time.Time, reason string,
+) (int, error) {
+	s.expires = expires
 	s.reasons = append(s.reasons, reason)
 	n := len(s.reasons) - 1
 	if s.wait && n > 0 {
@@ -51,7 +55,7 @@ func someIDs(n int) []string {
 	return ids
 }
 
-// actOnMany sends the form of a page of dead letters.
+// actOnMany sends the form of a page of dead letters, and follows it to its outcomes.
 func actOnMany(t *testing.T, op Operator, config Config, act string, form url.Values) (int, string) {
 	t.Helper()
 	quiet := hostileReader{func(*reader.Timeline) {}}
@@ -59,13 +63,187 @@ func actOnMany(t *testing.T, op Operator, config Config, act string, form url.Va
 	if err != nil {
 		t.Fatal(err)
 	}
+	if form.Get("form") == "" {
+		form.Set("form", newSecret())
+	}
+	for _, id := range form["id"] {
+		if name := "seen-" + id; !form.Has(name) {
+			form.Set(name, "-1.1.1.FAILED")
+		}
+	}
+	cookie := c.cookie(c.sessions.begin(Person{Name: "ann", Role: Operate}))
+	w := sendOrder(t, c, cookie, act, form)
+	if w.Code != http.StatusSeeOther {
+		return w.Code, w.Body.String()
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.Header().Get("Location"), nil)
+	r.AddCookie(cookie)
+	w = httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// sendOrder sends the form of a page of dead letters.
+func sendOrder(t *testing.T, c *Console, cookie *http.Cookie, act string, form url.Values) *httptest.ResponseRecorder {
+	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/dead-letters/"+act,
 		strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.AddCookie(cookie)
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	return w
+}
+
+// TestOrderIsDoneOnce: a form that is sent again does nothing, and leads to the same outcomes; those of
+// another session are not shown.
+func TestOrderIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	op := &scriptedOperator{}
+	c, err := New(Config{}, []Login{NewLink(Operate)}, hostileReader{}, op, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := someIDs(2)
+	form := url.Values{"id": ids, "count": {"2"}, "reason": {"x"}, "form": {newSecret()},
+		"seen-" + ids[0]: {"-1.1.1.FAILED"}, "seen-" + ids[1]: {"-1.1.1.FAILED"}}
+	cookie := c.cookie(c.sessions.begin(Person{Name: "ann", Role: Operate}))
+	var last string
+	for range 3 {
+		w := sendOrder(t, c, cookie, "replay", form)
+		if last = w.Header().Get("Location"); w.Code != http.StatusSeeOther || len(op.reasons) != 2 {
+			t.Errorf("status %d, %d acts were done", w.Code, len(op.reasons))
+		}
+	}
+	for secret, want := range map[string]int{
+		cookie.Value: 200, c.sessions.begin(Person{Name: "bob", Role: Operate}): 404,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, last, nil)
+		r.AddCookie(c.cookie(secret))
+		w := httptest.NewRecorder()
+		c.handler.ServeHTTP(w, r)
+		if w.Code != want || (want == 200) != strings.Contains(w.Body.String(), "2 done") {
+			t.Errorf("status %d, want %d: %s", w.Code, want, w.Body)
+		}
+	}
+	form.Set("form", "x")
+	if w := sendOrder(t, c, cookie, "replay", form); w.Code != http.StatusBadRequest || len(op.reasons) != 2 {
+		t.Errorf("a form without a name: status %d after %d acts", w.Code, len(op.reasons))
+	}
+}
+
+// TestOrdersAreBounded: a session keeps the outcomes of so many orders, the latest ones.
+func TestOrdersAreBounded(t *testing.T) {
+	t.Parallel()
+	all := newSessions(1, time.Hour, time.Hour)
+	secret := all.begin(Person{})
+	for n := range ordersMax + 2 {
+		if _, isNew := all.order(secret, fmt.Sprint(n)); !isNew {
+			t.Errorf("order %d is not new", n)
+		}
+		time.Sleep(time.Microsecond)
+	}
+	if all.ordered(secret, "1") != nil || all.ordered(secret, "2") == nil || len(all.find(secret).orders) != ordersMax {
+		t.Errorf("%d orders are kept, or not the latest", len(all.find(secret).orders))
+	}
+	if order, _ := all.order("none", "x"); order != nil {
+		t.Error("there is an order without a session")
+	}
+}
+
+// TestReplayOfExpired: one that has expired is replayed with a new expiry, or a word that there is none,
+// and not with several.
+func TestReplayOfExpired(t *testing.T) {
+	t.Parallel()
+	op := &scriptedOperator{}
+	ids := someIDs(2)
+	_, page := actOnMany(t, op, Config{}, "replay", url.Values{"id": ids, "count": {"2"}, "reason": {"x"},
+		"seen-" + ids[0]: {"-1.1.1.EXPIRED"}, "seen-" + ids[1]: {"nothing"}})
+	if !strings.Contains(page, "2 refused") || !strings.Contains(page, "a replay needs a new expiry") ||
+		!strings.Contains(page, "it has changed since") || len(op.reasons) != 0 {
+		t.Errorf("%d acts were done: %s", len(op.reasons), page)
+	}
+	c, err := New(Config{}, []Login{NewLink(Operate)}, hostileReader{}, op, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := c.cookie(c.sessions.begin(Person{Name: "ann", Role: Operate}))
+	for _, test := range []struct {
+		fields, reason string
+		code           int
+		expires        string
+	}{
+		{"", "EXPIRED", 400, ""}, {"&expires=+", "EXPIRED", 400, ""}, {"&expires=tomorrow", "FAILED", 400, ""},
+		{"&never=yes", "EXPIRED", 303, "0001-01-01T00:00:00Z"}, {"", "FAILED", 303, "0001-01-01T00:00:00Z"},
+		{"&expires=2026-12-01T10:00:00Z", "EXPIRED", 303, "2026-12-01T10:00:00Z"},
+	} {
+		before := len(op.reasons)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments/"+ids[0]+"/replay",
+			strings.NewReader("reason=x&seen=4.1.1."+test.reason+test.fields))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.AddCookie(cookie)
+		w := httptest.NewRecorder()
+		c.handler.ServeHTTP(w, r)
+		if w.Code != test.code || (len(op.reasons) > before) != (test.code == 303) {
+			t.Errorf("%s, %q: status %d: %s", test.reason, test.fields, w.Code, w.Body)
+		}
+		if test.code == 303 && op.expires.Format(time.RFC3339) != test.expires {
+			t.Errorf("%s, %q: it expires %s", test.reason, test.fields, op.expires)
+		}
+	}
+}
+
+// TestLostAnswerOfAnAct: an act whose commit had no answer is not called one to try again.
+func TestLostAnswerOfAnAct(t *testing.T) {
+	t.Parallel()
+	op := &scriptedOperator{script: []error{fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, errors.New("DE02-SECRET"))}}
+	var log strings.Builder
+	c, err := New(Config{}, []Login{NewLink(Operate)}, hostileReader{}, op, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments/"+someIDs(1)[0]+"/replay",
+		strings.NewReader("reason=x&seen=4.1.1.FAILED"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.AddCookie(c.cookie(c.sessions.begin(Person{Name: "ann", Role: Operate})))
 	w := httptest.NewRecorder()
 	c.handler.ServeHTTP(w, r)
-	return w.Code, w.Body.String()
+	text := w.Body.String()
+	if w.Code != http.StatusBadGateway || !strings.Contains(text, "not known whether it was done") ||
+		strings.Contains(text, "ry again") || strings.Contains(text, "SECRET") {
+		t.Errorf("status %d: %s", w.Code, text)
+	}
+	if !strings.Contains(log.String(), `outcome="not known"`) {
+		t.Errorf("the log says %s", log.String())
+	}
+}
+
+// loggedOperator reveals nothing after its row of the operator log.
+type loggedOperator struct{ Operator }
+
+func (loggedOperator) RevealPayload(context.Context, payment.ID, string) (operator.Revealed, error) {
+	return operator.Revealed{ActID: payment.ID{7}}, &outbox.Fault{SQLState: "RH020", Message: "no row has it"}
+}
+
+// TestRevealThatIsOnlyLogged: if the payload can't be read after its row of the operator log, the page names
+// that row, and does not say that nothing was done.
+func TestRevealThatIsOnlyLogged(t *testing.T) {
+	t.Parallel()
+	c, err := New(Config{}, []Login{NewLink(Operate)}, hostileReader{}, loggedOperator{}, nil,
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments/"+someIDs(1)[0]+"/reveal",
+		strings.NewReader("reason=x"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.AddCookie(c.cookie(c.sessions.begin(Person{Name: "ann", Role: Operate})))
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	if text := w.Body.String(); w.Code != http.StatusConflict || strings.Contains(text, "Nothing was done") ||
+		!strings.Contains(text, payment.ID{7}.String()) {
+		t.Errorf("status %d: %s", w.Code, text)
+	}
 }
 
 // TestOutcomesAreAllNamed: of the ticked ones each has its outcome on the page: a refusal and a lock stop

@@ -107,28 +107,29 @@ func TestActOnTicked(t *testing.T) {
 	s := serve(t, cell, console.Operate, true)
 	client := s.login()
 	s.want(s.do(client, "GET", "/dead-letters", nil), 200, `name="id" value="`+ids[0].String()+`"`,
-		`formaction="/dead-letters/replay"`, "Resolve needs evidence")
+		`formaction="/dead-letters/replay"`, "Resolve needs evidence", "<form method=\"post\">\n<button disabled hidden>")
+	const why = "the account is open again"
 	logged := func(act string) int {
 		return cell.Int(`SELECT count(*) FROM railhead.payment_operator_log
-			WHERE act = $1 AND actor = $2 AND person = 'one-time link' AND reason = $3`,
-			act, celltest.Operator, "the account is open again")
+			WHERE act = $1 AND actor = $2 AND person = 'one-time link' AND reason = $3`, act, celltest.Operator, why)
 	}
-	form := url.Values{"reason": {"the account is open again"}, "back": {"code=AC04"}}
-	for _, id := range ids[:3] {
-		form.Add("id", id.String())
-	}
+	form := s.tick(client, why, ids[:3]...)
 	form.Set("count", "4")
 	s.want(s.do(client, "POST", "/dead-letters/replay", form), 400, "3 are ticked, and the count that was typed is 4")
 	if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL"); n != 0 {
 		t.Errorf("%d acts were done in spite of the count", n)
 	}
 	form.Set("count", "3")
-	s.want(s.do(client, "POST", "/dead-letters/acknowledge", form), 200, "3 done", `href="/dead-letters?code=AC04"`)
-	s.want(s.do(client, "GET", "/dead-letters?triage=acknowledged", nil), 200, "3 dead letters",
-		"the account is open again")
+	s.order(client, "acknowledge", form, "3 done", `href="/dead-letters?code=AC04"`)
+	s.order(client, "replay", form, "acknowledge: ", "3 done") // the form is used up
+	form.Set("form", oneUse)
+	s.order(client, "replay", form, "3 refused", "it has changed since the page was made")
+	s.want(s.do(client, "GET", "/dead-letters?triage=acknowledged", nil), 200, "3 dead letters", why)
+	form = s.tick(client, why, ids[:3]...)
 	// One is replayed elsewhere meanwhile.
-	s.want(s.do(client, "POST", "/payments/"+ids[1].String()+"/replay", url.Values{"reason": {"first"}}), 303)
-	got := s.want(s.do(client, "POST", "/dead-letters/replay", form), 200, "2 done, 1 refused", "already closed")
+	s.want(s.do(client, "POST", "/payments/"+ids[1].String()+"/replay",
+		s.form(client, ids[1], url.Values{"reason": {"first"}})), 303)
+	got := s.order(client, "replay", form, "2 done, 1 refused", "it has changed since")
 	for n, word := range []string{">done<", ">refused<", ">done<"} {
 		_, row, _ := strings.Cut(got.text, `href="/payments/`+ids[n].String()+`"`)
 		if row, _, _ = strings.Cut(row, "</tr>"); !strings.Contains(row, word) {
@@ -141,10 +142,63 @@ func TestActOnTicked(t *testing.T) {
 	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_pending"); n != 3 {
 		t.Errorf("%d payments are in pending", n)
 	}
-	form = url.Values{"reason": {"not wanted any more"}, "id": {ids[3].String()}, "count": {"1"}}
-	s.want(s.do(client, "POST", "/dead-letters/close", form), 200, "1 done")
+	form = s.tick(client, "not wanted any more", ids[3])
+	s.order(client, "close", form, "1 done")
 	s.want(s.do(client, "POST", "/dead-letters/resolve", form), http.StatusNotFound, "evidence for each payment")
 	s.want(s.do(client, "GET", "/dead-letters", nil), 200, "0 dead letters")
+}
+
+// formField is the name of the form of the list of dead letters.
+var formField = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+// tick is the form of the list of dead letters with these ones ticked.
+func (s *site) tick(client *http.Client, reason string, ids ...payment.ID) url.Values {
+	s.Helper()
+	page := s.want(s.do(client, "GET", "/dead-letters", nil), 200)
+	name := formField.FindStringSubmatch(page.text)
+	if name == nil {
+		s.Fatalf("the page has no form: %s", page.text)
+	}
+	form := url.Values{"form": {name[1]}, "reason": {reason}, "count": {strconv.Itoa(len(ids))}, "back": {"code=AC04"}}
+	for _, id := range ids {
+		field := "seen-" + id.String()
+		_, seen, _ := strings.Cut(page.text, `name="`+field+`" value="`)
+		seen, _, _ = strings.Cut(seen, `"`)
+		form.Add("id", id.String())
+		form.Set(field, seen)
+	}
+	return form
+}
+
+// order sends the form of the list of dead letters, and follows it to its outcomes.
+func (s *site) order(client *http.Client, act string, form url.Values, texts ...string) answer {
+	s.Helper()
+	got := s.want(s.do(client, "POST", "/dead-letters/"+act, form), 303)
+	return s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, texts...)
+}
+
+// TestEvidenceIsOfWhatWasSeen: an act from a page that was made before a later send is refused, and does
+// nothing: evidence about the send that it showed says nothing about that one.
+func TestEvidenceIsOfWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	id := refuse(t, cell, "AC04")[0]
+	s := serve(t, cell, console.Operate, true)
+	client := s.login()
+	today := time.Now().UTC().Format(time.DateOnly)
+	old := s.form(client, id, url.Values{"reason": {"x"}, "found": {"executed"}, "reference": {"R1"}, "date": {today},
+		"document": {"the statement of yesterday"}})
+	listed := s.tick(client, "x", id)
+	path := "/payments/" + id.String()
+	s.want(s.do(client, "POST", path+"/replay", s.form(client, id, url.Values{"reason": {"a colleague"}})), 303)
+	for act := range map[string]bool{"resolve": true, "replay": true, "acknowledge": true, "cancel": true} {
+		s.want(s.do(client, "POST", path+"/"+act, old), 409, "has changed since the page was made", "Nothing was done")
+	}
+	s.order(client, "acknowledge", listed, "1 refused", "it has changed since")
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE outbox_id IS NOT NULL"); n != 1 {
+		t.Errorf("the operator log has %d acts, not that of the colleague alone", n)
+	}
+	s.want(s.do(client, "POST", path+"/cancel", s.form(client, id, url.Values{"reason": {"x"}})), 303)
 }
 
 // queries are the statements that a payment's page has for psql.

@@ -29,6 +29,7 @@ func parsePages() pages {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"clock": explain.Clock, "span": explain.Span, "millis": explain.Millis, "line": explain.OneLine,
 		"dash": explain.OrDash, "since": time.Since,
+		"after": func(now time.Time) string { return now.UTC().Add(24 * time.Hour).Format(time.RFC3339) },
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	all := make(pages)
 	entries, err := templates.ReadDir("templates")
@@ -100,6 +101,13 @@ const statePermission = "42501"
 func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	fault, refused := errors.AsType[*outbox.Fault](err)
 	switch {
+	case errors.Is(err, operator.ErrChanged):
+		c.fail(w, r, changed)
+	case errors.Is(err, outbox.ErrCommitUnknown):
+		c.log.ErrorContext(r.Context(), "it is not known whether an act was done", "path", pathOf(r), "error", err)
+		c.fail(w, r, problem{http.StatusBadGateway, "It is not known whether it was done",
+			"The answer of the database to the commit was lost. Look at the page of its subject, and at the operator log, " +
+				"before you act again."})
 	case refused && outbox.SentinelOf(fault.SQLState) != nil:
 		status, title := http.StatusConflict, "This is refused"
 		if errors.Is(err, outbox.ErrNotAllowed) {

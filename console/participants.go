@@ -78,7 +78,7 @@ func (c *Console) participant(w http.ResponseWriter, r *http.Request, person Per
 	body := participantBody{
 		Participant: found, Pausing: c.pausing(ofParticipants, name, "participant", found.Pause, person),
 		More: plus(found.PendingCapped), All: found.Numbers < reader.NumbersLooked, Gap: found.Missing(),
-		Payments: "/payments?" + url.Values{"participant": {name}}.Encode(), Did: doneSentences[r.FormValue("did")],
+		Payments: "/payments?" + url.Values{"participant": {name}}.Encode(), Did: c.justDone(r),
 	}
 	if found.Everything != nil {
 		body.Everything = explain.SayPause(*found.Everything)

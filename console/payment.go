@@ -27,6 +27,7 @@ type paymentBody struct {
 	Payload string // without its values
 	Cell    string // for the statement that shows the same
 	Did     string // the act that was just done; empty: none
+	Seen    string // what the forms of acts are about
 	Trace   string // the address of the trace of its enqueue; empty: none
 	// Deliveries are the lines about each endpoint.
 	Deliveries []explain.Fact
@@ -76,14 +77,14 @@ func (c *Console) payment(w http.ResponseWriter, r *http.Request, person Person)
 		body.Deliveries = []explain.Fact{{Name: "endpoints", Text: "they could not be read: reload", Tone: explain.Warn}}
 	}
 	body.MayAct = c.operator != nil && person.May()
-	body.Did = acts[r.FormValue("did")].done
+	body.Did = c.justDone(r)
 	c.show(w, r, "payment.html", page{Title: "Payment " + line.InstructionID, Body: body})
 }
 
 func (c *Console) paymentBody(line reader.Timeline, deliveries []reader.Delivery) paymentBody {
 	body := paymentBody{
 		Line: line, Next: explain.NextStep(line), Acts: explain.Acts(line), Story: storyOf(line, deliveries),
-		Payload: redacted(line.Payload), Cell: c.config.Cell,
+		Payload: redacted(line.Payload), Cell: c.config.Cell, Seen: seenLast(line),
 	}
 	if caller := tracing.Caller(line.Headers); caller.IsValid() && c.config.TraceURL != "" {
 		body.Trace = traceLink(c.config.TraceURL, caller.TraceID().String())

@@ -33,7 +33,7 @@ func (c *Console) rails(w http.ResponseWriter, r *http.Request, person Person) {
 		return
 	}
 	body := railsBody{
-		More: seen.IsCutShort(reader.PartRails), Did: doneSentences[r.FormValue("did")],
+		More: seen.IsCutShort(reader.PartRails), Did: c.justDone(r),
 		Pausing: c.pausing(ofRails, operator.Everything, "rail", everything, person),
 	}
 	for _, rail := range seen.Rails {
@@ -105,7 +105,7 @@ func (c *Console) rail(w http.ResponseWriter, r *http.Request, person Person) {
 	body := railBody{
 		Name: name, Pausing: c.pausing(ofRails, name, "rail", own, person), Profile: profileOf(profiles.InForce),
 		Codes: codesOf(codes, profiles.InForce), Versions: profiles.Versions, InForce: profiles.InForce.Version,
-		Changes: changesOf(query, profiles), Did: doneSentences[r.FormValue("did")],
+		Changes: changesOf(query, profiles), Did: c.justDone(r),
 	}
 	if profiles.More {
 		body.Older = profiles.Versions[len(profiles.Versions)-1].Version

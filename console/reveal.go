@@ -30,7 +30,14 @@ func (c *Console) reveal(w http.ResponseWriter, r *http.Request, person Person) 
 	}
 	found, err := c.operator.RevealPayload(r.Context(), id, reason)
 	c.log.InfoContext(r.Context(), "act", "act", "reveal", "outbox_id", id.String(), "person", person.Name,
-		"done", err == nil)
+		"outcome", wordOf(err))
+	if err != nil && found.ActID != (payment.ID{}) {
+		c.log.WarnContext(r.Context(), "a payload was not read", "outbox_id", id.String(), "error", err)
+		c.fail(w, r, problem{http.StatusConflict, "The payload is not shown",
+			"The operator log has your act " + found.ActID.String() + ", and the payload could not be read after it. No row " +
+				"may have it any more: the payment's page shows what is there. Else reveal it again."})
+		return
+	}
 	if err != nil {
 		c.failed(w, r, err)
 		return

@@ -25,6 +25,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("POST /payments/{id}/reveal", c.operating(c.reveal))
 	mux.HandleFunc("POST /payments/{id}/{act}", c.operating(c.act))
 	mux.HandleFunc("GET /dead-letters", c.known(c.letters))
+	mux.HandleFunc("GET /dead-letters/orders/{form}", c.known(c.outcomes))
 	mux.HandleFunc("POST /dead-letters/{act}", c.operating(c.actOnLetters))
 	mux.HandleFunc("GET /rails", c.known(c.rails))
 	mux.HandleFunc("GET /rails/{name}", c.known(c.rail))

@@ -29,6 +29,9 @@ type session struct {
 	person      Person
 	begun, used time.Time
 	ended       chan struct{} // closed when it is removed
+
+	done, doneAt string            // what was just done, and the path of the page that says so
+	orders       map[digest]*given // the latest orders, by the digest of their forms
 }
 
 // sessions are the sessions of this process, which end with it. It is safe for concurrent use.
@@ -117,6 +120,28 @@ func (s *sessions) remove(key digest) {
 
 func (s *sessions) over(one *session, now time.Time) bool {
 	return now.Sub(one.used) >= s.idle || now.Sub(one.begun) >= s.absolute
+}
+
+// note keeps what was just done, for the page with a path.
+func (s *sessions) note(secret, path, done string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.find(secret); one != nil {
+		one.done, one.doneAt = done, path
+	}
+}
+
+// noted returns what was just done, once; empty: nothing, or another page says so.
+func (s *sessions) noted(secret, path string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.find(secret)
+	if one == nil || one.doneAt != path {
+		return ""
+	}
+	done := one.done
+	one.done, one.doneAt = "", ""
+	return done
 }
 
 func (s *sessions) end(secret string) {

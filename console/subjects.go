@@ -143,7 +143,7 @@ func (c *Console) actOn(of subject) func(http.ResponseWriter, *http.Request, Per
 			return
 		}
 		c.log.InfoContext(r.Context(), "act", "act", act, "of", string(of), "name", explain.Bounded(name, nameMax),
-			"person", person.Name, "done", err == nil)
+			"person", person.Name, "outcome", wordOf(err))
 		switch {
 		case errors.Is(err, outbox.ErrNotFound):
 			c.fail(w, r, problem{http.StatusNotFound, "There is no such name", "Nothing was done. Begin at the page of " +
@@ -159,7 +159,7 @@ func (c *Console) actOn(of subject) func(http.ResponseWriter, *http.Request, Per
 			if !changed {
 				did += "-same"
 			}
-			http.Redirect(w, r, addressAfter(of, name)+"?"+url.Values{"did": {did}}.Encode(), http.StatusSeeOther)
+			c.leadOn(w, r, addressAfter(of, name), doneSentences[did])
 		}
 	}
 }

@@ -85,6 +85,18 @@
   document.addEventListener("change", count);
   count();
 
+  // A form that was sent is not sent twice. The form is read before the buttons are disabled.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post") return;
+    setTimeout(() => {
+      for (const button of form.querySelectorAll("button:enabled")) { button.disabled = true; button.dataset.sent = ""; }
+    });
+  });
+  addEventListener("pageshow", () => {
+    for (const button of document.querySelectorAll("button[data-sent]")) button.disabled = false;
+  });
+
   const help = document.getElementById("keys");
   const show = document.getElementById("show-keys");
   if (help && show) {

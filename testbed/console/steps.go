@@ -27,7 +27,7 @@ var because = browser.Field{Name: "reason", Value: "as agreed on the phone"}
 func act(name, payment, says string, fields ...browser.Field) Step {
 	return Step{
 		Route: "POST /payments/{id}/{act}", Act: name, At: "/payments/{" + payment + "}", Form: `form[action$="/` + name + `"]`,
-		Fields: append(fields, because), Leads: "/payments/{" + payment + "}?did=" + name,
+		Fields: append(fields, because), Leads: "/payments/{" + payment + "}",
 		Sees: []string{says, "as agreed on the phone", "operator"},
 	}
 }
