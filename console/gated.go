@@ -77,43 +77,43 @@ func (g gated) LettersByCode(ctx context.Context, filter reader.LetterFilter) ([
 }
 
 func (g gated) DeadLetters(ctx context.Context, filter reader.LetterFilter) ([]reader.Letter, error) {
-	return given(ctx, g, g.reader.DeadLetters, filter)
+	return throughOne(ctx, g, g.reader.DeadLetters, filter)
 }
 
 func (g gated) Find(ctx context.Context, reference string) ([]reader.Found, error) {
-	return given(ctx, g, g.reader.Find, reference)
+	return throughOne(ctx, g, g.reader.Find, reference)
 }
 
 func (g gated) Timeline(ctx context.Context, outboxID payment.ID) (reader.Timeline, error) {
-	return given(ctx, g, g.reader.Timeline, outboxID)
+	return throughOne(ctx, g, g.reader.Timeline, outboxID)
 }
 
 func (g gated) Deliveries(ctx context.Context, outboxID payment.ID) ([]reader.Delivery, error) {
-	return given(ctx, g, g.reader.Deliveries, outboxID)
+	return throughOne(ctx, g, g.reader.Deliveries, outboxID)
 }
 
 func (g gated) List(ctx context.Context, filter reader.ListFilter) (reader.List, error) {
-	return given(ctx, g, g.reader.List, filter)
+	return throughOne(ctx, g, g.reader.List, filter)
 }
 
 func (g gated) RailProfiles(ctx context.Context, query reader.ProfileQuery) (reader.RailProfiles, error) {
-	return given(ctx, g, g.reader.RailProfiles, query)
+	return throughOne(ctx, g, g.reader.RailProfiles, query)
 }
 
 func (g gated) RailCodes(ctx context.Context, railType string) (reader.RailCodes, error) {
-	return given(ctx, g, g.reader.RailCodes, railType)
+	return throughOne(ctx, g, g.reader.RailCodes, railType)
 }
 
 func (g gated) RailPause(ctx context.Context, railType string) (*reader.Pause, error) {
-	return given(ctx, g, g.reader.RailPause, railType)
+	return throughOne(ctx, g, g.reader.RailPause, railType)
 }
 
 func (g gated) Participants(ctx context.Context, filter reader.ParticipantFilter) (reader.ParticipantList, error) {
-	return given(ctx, g, g.reader.Participants, filter)
+	return throughOne(ctx, g, g.reader.Participants, filter)
 }
 
 func (g gated) Participant(ctx context.Context, participantID string) (reader.Participant, error) {
-	return given(ctx, g, g.reader.Participant, participantID)
+	return throughOne(ctx, g, g.reader.Participant, participantID)
 }
 
 func (g gated) Endpoints(ctx context.Context) ([]outbox.ListedEndpoint, error) {
@@ -141,11 +141,11 @@ func (g gated) OperatorLog(ctx context.Context, filter reader.LogFilter) ([]read
 }
 
 func (g gated) RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error) {
-	return given(ctx, g, g.reader.RoleDifferences, cell)
+	return throughOne(ctx, g, g.reader.RoleDifferences, cell)
 }
 
-// given is through for a call with one argument.
-func given[A, T any](
+// throughOne is through for a call with one argument.
+func throughOne[A, T any](
 	ctx context.Context, g gated, call func(context.Context, A) (T, error), argument A,
 ) (T, error) {
 	return through(ctx, g, func(ctx context.Context) (T, error) { return call(ctx, argument) })
