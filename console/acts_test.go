@@ -106,7 +106,7 @@ func TestPayment(t *testing.T) {
 	if got.header.Get("Location") != path {
 		t.Errorf("the search leads to %q", got.header.Get("Location"))
 	}
-	page := s.want(s.do(client, "GET", path, nil), 200, "not sent", "SEND in ", "data-due=", "payee: text",
+	page := s.want(s.do(client, "GET", path, nil), 200, "not sent", "SEND in ", "data-due-in=", "payee: text",
 		"railhead payment show "+id.String(), "<summary>cancel</summary>", "<b>replay</b>: not now")
 	if strings.Contains(page.text, "DE02-SECRET") {
 		t.Error("the page shows a value of the payload")

@@ -124,8 +124,8 @@ func (c Config) validate(logins []Login) error {
 	}
 	if at, err := url.Parse(c.PublicURL); err == nil && at.Host != "" && !isLoopback(at.Host) &&
 		slices.ContainsFunc(logins, Login.LoopbackOnly) {
-		b.Refuse("the one-time link is for this machine alone, and by a proxy at the public URL others would reach it: leave " +
-			"one of them out")
+		b.Refuse("the one-time link is for this machine alone, and by a proxy at the public URL others would reach it: " +
+			"leave one of them out")
 	}
 	if c.TraceURL != "" && traceLink(c.TraceURL, strings.Repeat("0", 32)) == "" {
 		b.Refuse("the address of traces must be such as https://traces.example/trace/{trace_id}")
@@ -175,7 +175,8 @@ func New(
 		return nil, err
 	}
 	c := &Console{
-		config: config, reader: newGated(reader), ungated: reader, looking: make(chan struct{}, 1), operator: operator, logins: logins, listen: listen, log: log,
+		config: config, reader: newGated(reader), ungated: reader, looking: make(chan struct{}, 1),
+		operator: operator, logins: logins, listen: listen, log: log,
 		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax),
 		streams:  newStreams(config.StreamsMax), pages: parsePages(),
 	}

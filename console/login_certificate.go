@@ -40,7 +40,8 @@ func (c *Certificates) Register(mux *http.ServeMux, door Door) {
 			kindCommon.named(leaf.Subject.CommonName), kindUnit.named(leaf.Subject.OrganizationalUnit...)))
 		name := slices.IndexFunc(names, func(name string) bool { return name != "" })
 		if !ok || name < 0 {
-			door.Refuse(w, r, "Your certificate has no role here", "Ask for a role: the console names those of each role.", causeNoRole)
+			door.Refuse(w, r, "Your certificate has no role here",
+				"Ask for a role: the console names those of each role.", causeNoRole)
 			return
 		}
 		door.Admit(w, r, Person{Name: names[name], Role: role, By: "certificate", certificate: certificateOf(r)})

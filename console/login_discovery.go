@@ -32,7 +32,7 @@ type reading struct {
 	failed   time.Time
 }
 
-// wait returns the configuration, and reads it with discover if nobody has. It waits no longer than the
+// wait returns the configuration, and reads it with discover if that was not done yet. It waits no longer than the
 // context. What failed lately fails again without a reading.
 func (d *discovery) wait(ctx context.Context, discover func() (*oidc.Provider, error)) (*oidc.Provider, error) {
 	one := d.newest(discover)

@@ -100,7 +100,8 @@ func TestRoles(t *testing.T) {
 // TestRolesHaveKinds: an entry without the kind of its name is named, and what to write in its place.
 func TestRolesHaveKinds(t *testing.T) {
 	t.Parallel()
-	if err := (Roles{Read: []string{"group:a", "email:a@b.example"}, Operate: []string{"cn:a: b", "ou:a"}}).Check(); err != nil {
+	good := Roles{Read: []string{"group:a", "email:a@b.example"}, Operate: []string{"cn:a: b", "ou:a"}}
+	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
 	for _, entry := range []string{"on-call", "", "group:", "ou: ", "name:amy", "Group:a"} {

@@ -134,7 +134,7 @@ func TestSubjectActs(t *testing.T) {
 	s.act(client, "/participants/p1/resume", none(), "/participants/p1", "Resumed.")
 	s.want(s.do(client, "GET", "/endpoints", nil), 200, "paused: it answered 410 Gone")
 	s.act(client, "/endpoints/shop/redeliver", url.Values{"since": {"2026-01-01T00:00:00Z"}}, "/endpoints",
-		"No event waited.", "no process has it")
+		"No event waited:", "no process has it")
 	s.act(client, "/endpoints/shop/discard", none(), "/endpoints", "nothing was discarded")
 
 	refused := func(path string, form url.Values, status int, text string) {
