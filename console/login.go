@@ -43,7 +43,7 @@ func (p Person) hasName() bool {
 }
 
 // Roles names the groups, or the persons, of each role. An entry has a kind, such as group:on-call: the
-// name of one kind is no name of another. An entry without one is that of nobody; Check finds it.
+// name of one kind is no name of another. An entry without one gives its role to no person; Check finds it.
 type Roles struct{ Read, Operate []string }
 
 // kind is the kind of a name that a login knows a person by, and how an entry of Roles begins.

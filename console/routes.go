@@ -33,9 +33,9 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /participants/{name}", c.known(c.participant))
 	mux.HandleFunc("GET /endpoints", c.known(c.endpoints))
 	mux.HandleFunc("GET /components", c.known(c.components))
-	for of := range subjectActs {
-		mux.HandleFunc("POST /"+string(of)+"/{name}/{act}", c.operating(c.actOn(of)))
-	}
+	mux.HandleFunc("POST /rails/{name}/{act}", c.operating(c.actOn(ofRails)))
+	mux.HandleFunc("POST /participants/{name}/{act}", c.operating(c.actOn(ofParticipants)))
+	mux.HandleFunc("POST /endpoints/{name}/{act}", c.operating(c.actOn(ofEndpoints)))
 	mux.HandleFunc("GET /runbooks/{alert}", c.known(c.runbook))
 	mux.HandleFunc("GET /audit", c.known(c.audit))
 	mux.HandleFunc("GET /audit/log", c.known(c.operatorLog))

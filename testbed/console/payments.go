@@ -27,6 +27,9 @@ var kinds = []kind{
 	{"ordered", "bank", time.Hour, "PENDING"}, // is cancelled
 	{"refused", "card", 0, "FAILED"},          // is acknowledged, escalated and closed
 	{"again", "card", 0, "FAILED"},            // is replayed
+	{"first", "card", 0, "FAILED"},            // is ticked with the second, and replayed
+	{"second", "card", 0, "FAILED"},           // is ticked with the first, and closed
+	{"stuck", "wire", 0, "PARKED"},            // is ticked, and asked about
 	{"parked", "wire", 0, "PARKED"},           // is resolved
 	{"asked", "wire", 0, "PARKED"},            // is asked about
 	{"held", "giro", 0, "PENDING"},            // waits for its rail

@@ -1,6 +1,11 @@
 package console
 
-import "github.com/railhead-pay/railhead/testbed/browser"
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/railhead-pay/railhead/testbed/browser"
+)
 
 // Step is one thing that a person does: to follow a link, to send a form, or to type an address. A new page or act
 // of the console is a new line of the list below; TestStepsCoverRoutes fails without one.
@@ -32,6 +37,37 @@ func act(name, payment, says string, fields ...browser.Field) Step {
 	}
 }
 
+// on is a step that does an act on a rail, a participant or an endpoint.
+func on(subject, name, act, at, says string, fields ...browser.Field) Step {
+	reason := because
+	if name == "giro" {
+		reason.Value = "their incident 88"
+	}
+	return Step{
+		Route: "POST /" + subject + "/{name}/{act}", At: at, Form: `form[action$="/` + act + `"]`,
+		Fields: append(fields, reason), Leads: at, Sees: []string{says},
+	}
+}
+
+// The dead letters of the hand, and the form for those that are ticked.
+const (
+	lettersOf   = "/dead-letters?participant={participant}"
+	lettersForm = `#letters form[method="post"]`
+)
+
+// ticked is a step that does one act for several dead letters.
+func ticked(act string, payments ...string) Step {
+	step := Step{
+		Route: "GET /dead-letters/orders/{form}", At: lettersOf, Form: lettersForm,
+		Button: `button[formaction$="/` + act + `"]`, Leads: "/dead-letters/orders/", Sees: []string{fmt.Sprintf("%s: %d done", act, len(payments))},
+	}
+	for _, one := range payments {
+		step.Fields = append(step.Fields, browser.Field{Name: "id", Value: "{" + one + "}"})
+	}
+	step.Fields = append(step.Fields, because, browser.Field{Name: "count", Value: strconv.Itoa(len(payments))})
+	return step
+}
+
 // letter is the alert of dead letters.
 const letter = "RailheadDeadLettersGrowing"
 
@@ -58,6 +94,27 @@ var Steps = []Step{
 		Leads: "/search?id=none", Status: 404, Sees: []string{"no such payment"}},
 	{Route: "GET /runbooks/{alert}", At: "/", Link: `a[href="/runbooks/` + letter + `"]`, Leads: "/runbooks/" + letter,
 		Sees: []string{letter, "Meaning"}, Picture: "runbook"},
+	{Route: "GET /dead-letters", At: "/", Link: "#badge", Leads: "/dead-letters", Picture: "dead-letters",
+		Sees: []string{"Dead letters", "By what went wrong", "AC04", "The ticked ones"}},
+	{Route: "GET /dead-letters", At: "/dead-letters", Form: "form.filter", Leads: "/dead-letters?triage=",
+		Fields: []browser.Field{{Name: "code", Value: "AC04"}, {Name: "participant", Value: "{participant}"}},
+		Sees:   []string{"{refused}"}},
+	{Route: "GET /rails", At: "/", Link: `nav a[href="/rails"]`, Leads: "/rails", Picture: "rails",
+		Sees: []string{"Rails", "bank", "their incident 88", "All rails at once"}},
+	{Route: "GET /rails/{name}", At: "/rails", Link: `a[href="/rails/card"]`, Leads: "/rails/card", Picture: "rail",
+		Sees: []string{"Profile in force: version 1", "AC04", "first installation"}},
+	{Route: "GET /participants", At: "/", Link: `nav a[href="/participants"]`, Leads: "/participants",
+		Picture: "participants", Sees: []string{"Participants", "Newest sequence", "participant-11"}},
+	{Route: "GET /participants/{name}", At: "/participants", Link: `a[href="/participants/{participant}"]`,
+		Leads: "/participants/{participant}", Picture: "participant", Sees: []string{"Sequence", "EUR", "all of them"}},
+	{Route: "GET /endpoints", At: "/", Link: `nav a[href="/endpoints"]`, Leads: "/endpoints", Picture: "endpoints",
+		Sees: []string{"Endpoints", "shop", "redeliver"}},
+	{Route: "GET /components", At: "/", Link: `nav a[href="/components"]`, Leads: "/components", Picture: "components",
+		Sees: []string{"Heartbeats", "relayer", "reaper", "There never was one"}},
+	{Route: "GET /audit", At: "/", Link: `nav a[href="/audit"]`, Leads: "/audit", Picture: "audit",
+		Sees: []string{"agrees with the role matrix", "Proofs", "sequence"}},
+	{Route: "GET /audit/proofs/{name}", At: "/audit", Link: `a[href="/audit/proofs/sequence"]`,
+		Leads: "/audit/proofs/sequence", Picture: "proof", Sees: []string{"Each row of its result is a violation", "SELECT"}},
 	{Route: "/", At: "/nothing", Status: 404, Sees: []string{"no such page"}, Picture: "problem"},
 
 	act("acknowledge", "refused", "Acknowledged."),
@@ -71,6 +128,33 @@ var Steps = []Step{
 	act("send-now", "due", "It is due now."),
 	act("cancel", "ordered", "Cancelled."),
 
+	ticked("acknowledge", "first", "second"),
+	ticked("escalate", "first", "second"),
+	ticked("inquire", "stuck"),
+	ticked("replay", "first"),
+	ticked("close", "second"),
+	{Route: "POST /dead-letters/{act}", At: lettersOf, Form: lettersForm, Button: `button[formaction$="/close"]`,
+		Fields: []browser.Field{{Name: "id", Value: "{stuck}"}, because, {Name: "count", Value: "2"}},
+		Leads:  "/dead-letters/close", Status: 400, Sees: []string{"nothing was done", "1 are ticked"}},
+
+	{Route: "POST /payments/{id}/reveal", At: "/payments/{paid}", Form: `form[action$="/reveal"]`,
+		Fields: []browser.Field{because}, Leads: "/payments/{paid}/reveal",
+		Sees: []string{"Sample Supplies BV", "The operator log has your act"}},
+
+	on("rails", "giro", "resume", "/rails/giro", "Resumed."),
+	on("rails", "giro", "pause", "/rails/giro", "Paused.", browser.Field{Name: "for", Value: "24h"}),
+	on("rails", "everything", "pause", "/rails", "Paused.", browser.Field{Name: "for", Value: "90m"}),
+	on("rails", "everything", "resume", "/rails", "Resumed."),
+	on("participants", "{participant}", "pause", "/participants/{participant}", "Paused."),
+	on("participants", "{participant}", "resume", "/participants/{participant}", "Resumed."),
+	on("endpoints", "shop", "redeliver", "/endpoints", "Its waiting events are due now."),
+
+	{Route: "GET /audit/log", At: "/audit", Link: `a[href="/audit/log"]`, Leads: "/audit/log", Picture: "operator-log",
+		Sees: []string{"Operator log", "PAUSE", "giro", "their incident 88"}},
+	{Route: "GET /audit/log", At: "/audit/log", Form: "form.filter", Leads: "/audit/log?act=reveal-payload",
+		Fields: []browser.Field{{Name: "act", Value: "reveal-payload"}},
+		Sees:   []string{"REVEAL_PAYLOAD", "as agreed on the phone", "{paid}"}},
+
 	{Route: "POST /logout", At: "/", Form: "form.who", Leads: "/login", Status: 401, Sees: []string{"Log in"}},
 	{Route: "GET /login", At: "/login", Status: 401, Sees: []string{"Log in", "one-time link"}, Picture: "login"},
 }
@@ -78,6 +162,8 @@ var Steps = []Step{
 // apart are the routes without a step, and why.
 var apart = map[string]string{
 	"GET /static/{file...}":   "each page loads its files",
+	"GET /stream":             "each page with a mark of its age listens to it",
+	"GET /state.json":         "each page with a mark of its age loads it where the stream does not reach",
 	"GET /live.json":          "the charts of the overview load it",
 	"GET /login/link":         "each hand logs in by it before its first step",
 	"POST /login/link":        "each hand logs in by it before its first step",
