@@ -130,12 +130,12 @@ var Steps = []Step{
 
 	ticked("acknowledge", "first", "second"),
 	ticked("escalate", "first", "second"),
-	ticked("inquire", "stuck"),
-	ticked("replay", "first"),
-	ticked("close", "second"),
 	{Route: "POST /dead-letters/{act}", At: lettersOf, Form: lettersForm, Button: `button[formaction$="/close"]`,
 		Fields: []browser.Field{{Name: "id", Value: "{stuck}"}, because, {Name: "count", Value: "2"}},
 		Leads:  "/dead-letters/close", Status: 400, Sees: []string{"nothing was done", "1 are ticked"}},
+	ticked("inquire", "stuck"),
+	ticked("replay", "first"),
+	ticked("close", "second"),
 
 	{Route: "POST /payments/{id}/reveal", At: "/payments/{paid}", Form: `form[action$="/reveal"]`,
 		Fields: []browser.Field{because}, Leads: "/payments/{paid}/reveal",
@@ -153,7 +153,7 @@ var Steps = []Step{
 		Sees: []string{"Operator log", "PAUSE", "giro", "their incident 88"}},
 	{Route: "GET /audit/log", At: "/audit/log", Form: "form.filter", Leads: "/audit/log?act=reveal-payload",
 		Fields: []browser.Field{{Name: "act", Value: "reveal-payload"}},
-		Sees:   []string{"REVEAL_PAYLOAD", "as agreed on the phone", "{paid}"}},
+		Sees:   []string{"REVEAL_PAYLOAD", "as agreed on the phone", "{paid.id}"}},
 
 	{Route: "POST /logout", At: "/", Form: "form.who", Leads: "/login", Status: 401, Sees: []string{"Log in"}},
 	{Route: "GET /login", At: "/login", Status: 401, Sees: []string{"Log in", "one-time link"}, Picture: "login"},
