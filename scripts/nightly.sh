@@ -17,6 +17,8 @@ alerts       alerts
 api          api
 events       events
 recovery     recovery
+console      console
+console-scale console-scale
 late-matrix  late-matrix ONE_OF=10
 model        test PKG=./testbed/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h
 faults       faults SEEDS=3
