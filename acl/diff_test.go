@@ -48,7 +48,7 @@ func TestDiff(t *testing.T) {
 	}
 	function := func(name string) acl.Object { return acl.Object{Kind: acl.KindFunction, Name: name} }
 	schema := acl.Object{Kind: acl.KindSchema}
-	pending, keys := "payment_outbox_pending", "payment_outbox_keys"
+	pending, keys, claims := "payment_outbox_pending", "payment_outbox_keys", "payment_outbox_claims"
 
 	conn := admin(t)
 	for _, test := range []struct {
@@ -102,23 +102,28 @@ func TestDiff(t *testing.T) {
 			[]acl.Difference{{Code: acl.ExtraGrant, Object: table(pending), Grantee: "railhead_executor", Privilege: "UPDATE"}},
 		},
 		{
+			"a payload for a reader", `GRANT SELECT (payload) ON railhead.v_outbox_attempts TO railhead_readonly`,
+			[]acl.Difference{{Code: acl.ExtraGrant, Object: acl.Object{Kind: acl.KindView, Name: "v_outbox_attempts",
+				Column: "payload"}, Grantee: "railhead_readonly", Privilege: "SELECT"}},
+		},
+		{
 			"a missing grant", `REVOKE SELECT ON railhead.payment_outbox_keys FROM railhead_executor`,
 			[]acl.Difference{{Code: acl.MissingGrant, Object: table(keys), Grantee: "railhead_executor", Privilege: "SELECT"}},
 		},
 		{
-			"grant option", `GRANT SELECT ON railhead.payment_outbox_keys TO railhead_readonly WITH GRANT OPTION`,
-			[]acl.Difference{{Code: acl.GrantOption, Object: table(keys), Grantee: "railhead_readonly", Privilege: "SELECT"}},
+			"grant option", `GRANT SELECT ON railhead.payment_outbox_claims TO railhead_readonly WITH GRANT OPTION`,
+			[]acl.Difference{{Code: acl.GrantOption, Object: table(claims), Grantee: "railhead_readonly", Privilege: "SELECT"}},
 		},
 		{
 			"grant option, used", `CREATE ROLE acl_friend; GRANT USAGE ON SCHEMA railhead TO acl_friend;
-			 GRANT SELECT ON railhead.payment_outbox_keys TO railhead_readonly WITH GRANT OPTION;
-			 REVOKE SELECT ON railhead.payment_outbox_keys FROM railhead_auditor;
+			 GRANT SELECT ON railhead.payment_outbox_claims TO railhead_readonly WITH GRANT OPTION;
+			 REVOKE SELECT ON railhead.payment_outbox_claims FROM railhead_auditor;
 			 SET LOCAL ROLE railhead_readonly; GRANT
-			 SELECT ON railhead.payment_outbox_keys TO acl_friend, railhead_auditor; RESET ROLE`,
+			 SELECT ON railhead.payment_outbox_claims TO acl_friend, railhead_auditor; RESET ROLE`,
 			[]acl.Difference{
 				{Code: acl.ExtraGrant, Object: schema, Grantee: "acl_friend", Privilege: "USAGE"},
-				{Code: acl.ExtraGrant, Object: table(keys), Grantee: "acl_friend", Privilege: "SELECT"},
-				{Code: acl.GrantOption, Object: table(keys), Grantee: "railhead_readonly", Privilege: "SELECT"},
+				{Code: acl.ExtraGrant, Object: table(claims), Grantee: "acl_friend", Privilege: "SELECT"},
+				{Code: acl.GrantOption, Object: table(claims), Grantee: "railhead_readonly", Privilege: "SELECT"},
 			},
 		},
 		{

@@ -22,8 +22,8 @@ func (m Matrix) DiffSQL(cell string) string {
 			valuesRow(g.Role, g.Privilege, string(g.Object.Kind), g.Object.Name, g.Object.Column, g.Reason))
 	}
 	for n, rule := range m.Never {
-		never = append(never, fmt.Sprintf("(%d, %s, %s, %s, %s)", n+1,
-			textArray(rule.Privileges), textArray(rule.On), textArray(rule.To), literal(rule.Because)))
+		never = append(never, fmt.Sprintf("(%d, %s, %s, %s, %s, %s)", n+1, textArray(rule.Privileges), textArray(rule.On),
+			textArray(rule.Columns), textArray(rule.To), literal(rule.Because)))
 	}
 	return strings.NewReplacer(
 		"{names}", valuesOf(names), "{grants}", valuesOf(grants), "{never}", valuesOf(never), "{owner}", literal(m.Owner),

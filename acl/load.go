@@ -28,6 +28,7 @@ type document struct {
 	Never  []struct {
 		Privileges []string `yaml:"privileges"`
 		On         []string `yaml:"on"`
+		Columns    []string `yaml:"columns"`
 		To         []string `yaml:"to"`
 		Because    string   `yaml:"because"`
 	} `yaml:"never"`
@@ -78,7 +79,9 @@ func parse(text []byte) (Matrix, error) {
 		errs = append(errs, errors.New("no role is the owner"))
 	}
 	for _, rule := range doc.Never {
-		m.Never = append(m.Never, Rule{Privileges: rule.Privileges, On: rule.On, To: rule.To, Because: rule.Because})
+		m.Never = append(m.Never, Rule{
+			Privileges: rule.Privileges, On: rule.On, Columns: rule.Columns, To: rule.To, Because: rule.Because,
+		})
 	}
 	for _, group := range doc.Grants {
 		grants, problems := group.grants()

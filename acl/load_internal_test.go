@@ -37,6 +37,7 @@ grants:
 never:
   - {privileges: [TRUNCATE], because: it empties}
   - {privileges: [DELETE], on: [pending], to: [reader], because: it loses}
+  - {privileges: [SELECT], on: [keys], columns: [secret], because: it shows}
 `
 
 func TestParse(t *testing.T) {
@@ -47,6 +48,10 @@ func TestParse(t *testing.T) {
 	}
 	if len(m.Grants) != 5 || m.Grants[2].Object.Column != "a" || m.Grants[3].Object.Column != "b" {
 		t.Errorf("got %+v", m.Grants)
+	}
+	other := strings.Replace(valid, "    functions:", "      keys: {SELECT (name): looks}\n    functions:", 1)
+	if _, err := parse([]byte(other)); err != nil {
+		t.Errorf("a column that no rule names: %v", err)
 	}
 	for _, test := range []struct{ name, old, new, want string }{
 		{"unknown field", "for: reads", "for: reads, login: yes", "unknown field"},
@@ -67,6 +72,8 @@ func TestParse(t *testing.T) {
 		{"grant to the owner", "to: [reader]\n    schema", "to: [owner]\n    schema", "needs no grant"},
 		{"PUBLIC", "to: [reader]\n    schema", "to: [PUBLIC]\n    schema", "unknown role"},
 		{"never, anywhere", "SELECT: looks", "TRUNCATE: empties", "never, because it empties"},
+		{"never, a column", "    functions:", "      keys: {SELECT (secret): peeks}\n    functions:", "never, because it shows"},
+		{"never, a column by its table", "    functions:", "      keys: {SELECT: peeks}\n    functions:", "never, because it shows"},
 		{"never, here", "SELECT: looks", "DELETE: takes", "never, because it loses"},
 		{"no owner", "owner: true, ", "", "no role is the owner"},
 		{"two owners", "for: reads", "owner: true, for: reads", "owner already"},

@@ -118,6 +118,7 @@ func (g Grant) key() key { return key{role: g.Role, privilege: g.Privilege, obje
 type Rule struct {
 	Privileges []string
 	On         []string // names of objects; none: every object
+	Columns    []string // a grant on one of these, or on the whole object; none: every grant
 	To         []string // roles; none: every role
 	Because    string
 }
@@ -125,6 +126,7 @@ type Rule struct {
 func (r Rule) forbids(g Grant) bool {
 	return slices.Contains(r.Privileges, g.Privilege) &&
 		(len(r.On) == 0 || slices.Contains(r.On, g.Object.Name)) &&
+		(len(r.Columns) == 0 || g.Object.Column == "" || slices.Contains(r.Columns, g.Object.Column)) &&
 		(len(r.To) == 0 || slices.Contains(r.To, g.Role))
 }
 

@@ -34,6 +34,7 @@ type Reader interface {
 	Find(ctx context.Context, reference string) ([]reader.Found, error)
 	Timeline(ctx context.Context, outboxID payment.ID) (reader.Timeline, error)
 	Deliveries(ctx context.Context, outboxID payment.ID) ([]reader.Delivery, error)
+	PayloadForm(ctx context.Context, outboxID payment.ID) ([]reader.FormLine, error)
 	List(ctx context.Context, filter reader.ListFilter) (reader.List, error)
 
 	RailProfiles(ctx context.Context, query reader.ProfileQuery) (reader.RailProfiles, error)

@@ -92,6 +92,10 @@ func (g gated) Deliveries(ctx context.Context, outboxID payment.ID) ([]reader.De
 	return throughOne(ctx, g, g.reader.Deliveries, outboxID)
 }
 
+func (g gated) PayloadForm(ctx context.Context, outboxID payment.ID) ([]reader.FormLine, error) {
+	return throughOne(ctx, g, g.reader.PayloadForm, outboxID)
+}
+
 func (g gated) List(ctx context.Context, filter reader.ListFilter) (reader.List, error) {
 	return throughOne(ctx, g, g.reader.List, filter)
 }

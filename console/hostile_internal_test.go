@@ -87,6 +87,9 @@ func (h hostileReader) Timeline(context.Context, payment.ID) (reader.Timeline, e
 func (hostileReader) Deliveries(context.Context, payment.ID) ([]reader.Delivery, error) {
 	return filled[[]reader.Delivery](), nil
 }
+func (hostileReader) PayloadForm(context.Context, payment.ID) ([]reader.FormLine, error) {
+	return filled[[]reader.FormLine](), nil
+}
 func (hostileReader) List(context.Context, reader.ListFilter) (reader.List, error) {
 	return filled[reader.List](), nil
 }

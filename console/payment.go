@@ -76,6 +76,12 @@ func (c *Console) payment(w http.ResponseWriter, r *http.Request, person Person)
 		c.log.WarnContext(r.Context(), "the deliveries of a payment were not read", "error", err)
 		body.Deliveries = []explain.Fact{{Name: "endpoints", Text: "they could not be read: reload", Tone: explain.Warn}}
 	}
+	form, err := c.reader.PayloadForm(r.Context(), id)
+	body.Payload = redacted(form)
+	if err != nil {
+		c.log.WarnContext(r.Context(), "the form of a payload was not read", "error", err)
+		body.Payload = "it could not be read: reload"
+	}
 	body.MayAct = c.operator != nil && person.May()
 	body.Did = c.justDone(r)
 	c.show(w, r, "payment.html", page{Title: "Payment " + line.InstructionID, Body: body})
@@ -84,9 +90,9 @@ func (c *Console) payment(w http.ResponseWriter, r *http.Request, person Person)
 func (c *Console) paymentBody(line reader.Timeline, deliveries []reader.Delivery) paymentBody {
 	body := paymentBody{
 		Line: line, Next: explain.NextStep(line), Acts: explain.Acts(line), Story: storyOf(line, deliveries),
-		Payload: redacted(line.Payload), Cell: c.config.Cell, Seen: seenLast(line),
+		Cell: c.config.Cell, Seen: seenLast(line),
 	}
-	if caller := tracing.Caller(line.Headers); caller.IsValid() && c.config.TraceURL != "" {
+	if caller := tracing.CallerOf(line.TraceParent, ""); caller.IsValid() && c.config.TraceURL != "" {
 		body.Trace = traceLink(c.config.TraceURL, caller.TraceID().String())
 	}
 	for _, delivery := range deliveries {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -14,15 +13,18 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// lockedReader can't read deliveries.
+// lockedReader can't read deliveries, nor the form of a payload.
 type lockedReader struct{ hostileReader }
 
 func (lockedReader) Deliveries(context.Context, payment.ID) ([]reader.Delivery, error) {
 	return nil, errors.New("DE02-SECRET")
 }
+func (lockedReader) PayloadForm(context.Context, payment.ID) ([]reader.FormLine, error) {
+	return nil, errors.New("DE02-SECRET")
+}
 
 // TestPaymentWithoutDeliveries: a payment's page shows what is known about its money, although the deliveries
-// of its events can't be read.
+// of its events, or the form of its payload, can't be read.
 func TestPaymentWithoutDeliveries(t *testing.T) {
 	t.Parallel()
 	quiet := hostileReader{func(*reader.Timeline) {}}
@@ -35,6 +37,7 @@ func TestPaymentWithoutDeliveries(t *testing.T) {
 	w := httptest.NewRecorder()
 	c.handler.ServeHTTP(w, r)
 	if text := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(text, "they could not be read") ||
+		!strings.Contains(text, "it could not be read") ||
 		!strings.Contains(text, "What is certain about the money") || strings.Contains(text, "SECRET") {
 		t.Errorf("status %d: %s", w.Code, text)
 	}
@@ -101,11 +104,7 @@ func TestTraceLink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		headers, err := json.Marshal(map[string]string{"traceparent": test.parent})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.paymentBody(reader.Timeline{Headers: headers}, nil).Trace; got != test.want {
+		if got := c.paymentBody(reader.Timeline{TraceParent: test.parent}, nil).Trace; got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}

@@ -1,77 +1,29 @@
 package console
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 
 	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
-// The bounds of a payload that is shown.
-const (
-	redactedLines = 200
-	redactedDepth = 20
-	keyMax        = 80 // characters of a key
-)
+// keyMax bounds a key of a payload that is shown, in characters.
+const keyMax = 80
 
-// redacted returns the form of a payload: its keys and the types of its values. No value is in it.
-func redacted(payload json.RawMessage) string {
-	if len(payload) == 0 {
-		return ""
-	}
-	decoder := json.NewDecoder(bytes.NewReader(payload))
+// redacted is the form of a payload as text: a line for each value, with its key and its type. The
+// database returns no value of it.
+func redacted(form []reader.FormLine) string {
 	var lines []string
-	if err := form(decoder, "", 0, &lines); err != nil {
-		return "the payload is no JSON"
-	}
-	if len(lines) > redactedLines {
-		lines = append(lines[:redactedLines], "...")
+	for n, part := range form {
+		if n == reader.FormLinesMax {
+			lines = append(lines, "...")
+			break
+		}
+		label := strings.Repeat("  ", part.Depth)
+		if part.Key != "" {
+			label += explain.Bounded(explain.OneLine(part.Key), keyMax) + ": "
+		}
+		lines = append(lines, label+part.Kind)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// form appends a line for each value of a document, with its key and its type.
-func form(decoder *json.Decoder, key string, depth int, lines *[]string) error {
-	token, err := decoder.Token()
-	if err != nil {
-		return err
-	}
-	label := strings.Repeat("  ", min(depth, redactedDepth))
-	if key != "" {
-		label += explain.Bounded(explain.OneLine(key), keyMax) + ": "
-	}
-	add := func(text string) {
-		if len(*lines) <= redactedLines {
-			*lines = append(*lines, label+text)
-		}
-	}
-	switch value := token.(type) {
-	case json.Delim:
-		add(map[json.Delim]string{'{': "object", '[': "list"}[value])
-		for decoder.More() {
-			name := ""
-			if value == '{' {
-				token, err := decoder.Token()
-				if err != nil {
-					return err
-				}
-				name, _ = token.(string)
-			}
-			if err := form(decoder, name, depth+1, lines); err != nil {
-				return err
-			}
-		}
-		_, err := decoder.Token() // its end
-		return err
-	case string:
-		add("text")
-	case float64:
-		add("number")
-	case bool:
-		add("true or false")
-	default:
-		add("null")
-	}
-	return nil
 }

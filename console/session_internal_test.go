@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 // TestSessionsEnd: a session ends by idling, by its age although it is used, and by a logout.
@@ -65,17 +68,24 @@ func TestSessionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestRedacted: the form of a payload has its keys, and none of its values.
+// TestRedacted: the form of a payload is a line for each value, and says where it was cut off.
 func TestRedacted(t *testing.T) {
 	t.Parallel()
-	got := redacted([]byte(`{"amount": "10.50", "payee": {"iban": "DE02", "tags": ["x", 7, true, null]}}`))
-	want := "object\n  amount: text\n  payee: object\n    iban: text\n    tags: list\n" +
-		"      text\n      number\n      true or false\n      null"
-	if got != want {
+	got := redacted([]reader.FormLine{
+		{Kind: "object"}, {Depth: 1, Key: "payee", Kind: "object"}, {Depth: 2, Key: "tags\x1b[2J", Kind: "list"},
+		{Depth: 3, Kind: "text"}, {Depth: 2, Key: strings.Repeat("k", keyMax+1), Kind: "number"},
+	})
+	want := "object\n  payee: object\n    " + explain.OneLine("tags\x1b[2J") + ": list\n      text\n    " +
+		explain.Bounded(strings.Repeat("k", keyMax+1), keyMax) + ": number"
+	if got != want || strings.Contains(got, "\x1b") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := redacted([]byte(`{"a": 12`)); got != "the payload is no JSON" {
-		t.Errorf("got %q", got)
+	if got := redacted(make([]reader.FormLine, reader.FormLinesMax+1)); strings.Count(got, "\n") != reader.FormLinesMax ||
+		!strings.HasSuffix(got, "\n...") {
+		t.Errorf("got %d lines, %q", strings.Count(got, "\n")+1, got[len(got)-8:])
+	}
+	if got := redacted(nil); got != "" {
+		t.Errorf("got %q of no payload", got)
 	}
 }
 

@@ -30,7 +30,7 @@ func (d *desk) age() {
 // enqueued, shown and replayed, along with others that are enqueued afterwards.
 func TestRowsOfBothShapes(t *testing.T) {
 	t.Parallel()
-	const order, headers = `{"amount": "10.50", "currency": "EUR"}`, `{"traceparent": "x"}`
+	const order, headers = `{"amount": "10.50", "currency": "EUR"}`, `{"traceparent": "` + traceParent + `"}`
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
 	enqueue := func() payment.ID { return d.enqueue(`headers => '` + headers + `'`) }
@@ -64,7 +64,7 @@ func TestRowsOfBothShapes(t *testing.T) {
 	for _, id := range []payment.ID{waits, paid, failed, retried, parked, held.OutboxID} {
 		line, err := reader.Timeline(t.Context(), id)
 		d.must(err)
-		same(t, "what is shown", line.Amount+" "+line.Currency+" "+string(line.Headers), "10.50 EUR "+headers)
+		same(t, "what is shown", line.Amount+" "+line.Currency+" "+line.TraceParent, "10.50 EUR "+traceParent)
 	}
 
 	// What was in flight is found, by its worker and by the reaper.

@@ -10,8 +10,9 @@ import (
 // instructionFiles its statements.
 var (
 	instructionTables = []string{
-		"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts", "v_outbox_pending", "v_outbox_attempts",
-		"payment_dead_letters", "payment_outbox_claims", "payment_operator_log",
+		"payment_outbox_keys", "payment_outbox_pending.outbox_id", "payment_outbox_attempts.outbox_id",
+		"v_outbox_pending.payload", "v_outbox_attempts.payload", "payment_dead_letters",
+		"payment_outbox_claims", "payment_operator_log",
 	}
 	instructionFiles = []string{
 		"sql/page.sql", "sql/page_keys.sql", "sql/page_pending.sql", "sql/page_attempts.sql",

@@ -20,7 +20,7 @@ func streamProofs() []Proof {
 			Expected: "no gap, no double",
 			Reads: []string{
 				"payment_outbox_keys.outbox_id", "payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
-				"payment_outbox_pending", "payment_outbox_attempts",
+				"payment_outbox_pending.sequence_id", "payment_outbox_attempts.sequence_id",
 			},
 			Statements: []string{"sql/sequence.sql", "sql/sequence_since.sql"},
 			Ledger:     true, whole: proveSequence, script: violations("sequence"),

@@ -9,7 +9,7 @@ wanted (role, privilege, kind, name, col, reason) AS (
 {grants}
 ),
 -- What no grant may ever give; an empty list stands for all.
-never (place, privileges, objects, roles, because) AS (
+never (place, privileges, objects, columns, roles, because) AS (
   VALUES
 {never}
 ),
@@ -70,7 +70,8 @@ SELECT CASE WHEN h.wanted THEN 'GRANT_OPTION' ELSE 'EXTRA_GRANT' END,
     ELSE format('%s has %s on %s, which the matrix does not name', h.grantee, h.privilege, h.label)
       || coalesce('; never, because ' || (
         SELECT n.because FROM never n
-        WHERE h.privilege = ANY (n.privileges) AND (n.objects = '{}' OR h.name = ANY (n.objects)) AND (n.roles = '{}' OR h.grantee = ANY (n.roles))
+        WHERE h.privilege = ANY (n.privileges) AND (n.objects = '{}' OR h.name = ANY (n.objects))
+          AND (n.columns = '{}' OR h.col = '' OR h.col = ANY (n.columns)) AND (n.roles = '{}' OR h.grantee = ANY (n.roles))
         ORDER BY n.place
         LIMIT 1), '')
   END

@@ -167,9 +167,9 @@ func letterShowCommand() *cobra.Command {
 				}
 				o := outputOf(cmd)
 				if o.json {
-					return o.document(shownLetter{shownOf(line, false), explain.Remedy(line)})
+					return o.document(shownLetter{shownOf(line), explain.Remedy(line)})
 				}
-				if err := writeTimeline(o, line, false); err != nil {
+				if err := writeTimeline(o, line); err != nil {
 					return err
 				}
 				return o.text("\n%s\n", explain.Remedy(line))

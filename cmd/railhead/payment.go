@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,17 +18,21 @@ func paymentCommand() *cobra.Command {
 }
 
 func paymentShowCommand() *cobra.Command {
-	withPayload := false
+	payload := false
 	command := &cobra.Command{
 		Use: "show ID", Short: "Show everything that is known about one instruction",
 		Long: "Show everything that is known about one instruction, in one snapshot: the order, what is certain about the\n" +
 			"money, what happens next and why, and its history in order of time: the enqueue, every claim with its\n" +
 			"worker, every outcome, inquiry, repair and callback, the acts of operators, and the acts that are possible\n" +
 			"if it needs one.\n\n" +
-			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. The payload is shown only\n" +
-			"with --payload. Connects with RAILHEAD_READER_URL.",
+			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. The payload is shown by\n" +
+			"railhead payment reveal alone, which logs who saw it and why. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if payload {
+				return usage(errors.New("payment show has no payload: railhead payment reveal ID --reason WHY shows it, and the " +
+					"operator log has who saw it and why"))
+			}
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				found, err := reader.Find(cmd.Context(), args[0])
 				if err != nil {
@@ -44,16 +47,18 @@ func paymentShowCommand() *cobra.Command {
 				}
 				o := outputOf(cmd)
 				if o.json {
-					return o.document(shownOf(line, withPayload))
+					return o.document(shownOf(line))
 				}
-				if err := writeTimeline(o, line, withPayload); err != nil || !line.DeadLetter.Open() {
+				if err := writeTimeline(o, line); err != nil || !line.DeadLetter.Open() {
 					return err
 				}
 				return o.text("\n%s\n", explain.Remedy(line))
 			})
 		},
 	}
-	command.Flags().BoolVar(&withPayload, "payload", false, "show payload and headers too")
+	// Scripts may have it from a version that showed the payload: they learn what to do.
+	command.Flags().BoolVar(&payload, "payload", false, "")
+	must(command.Flags().MarkHidden("payload"))
 	return command
 }
 
@@ -71,12 +76,10 @@ func severalFound(id string, found []reader.Found) error {
 // shown is the JSON of payment show: a timeline, with its meaning.
 type shown struct {
 	reader.Timeline
-	Money   moneyLine       `json:"money"`
-	Next    string          `json:"next"`
-	Remedy  string          `json:"remedy,omitempty"` // what an operator has to do
-	Story   []explain.Event `json:"timeline"`
-	Payload json.RawMessage `json:"payload,omitempty"`
-	Headers json.RawMessage `json:"headers,omitempty"`
+	Money  moneyLine       `json:"money"`
+	Next   string          `json:"next"`
+	Remedy string          `json:"remedy,omitempty"` // what an operator has to do
+	Story  []explain.Event `json:"timeline"`
 }
 
 type moneyLine struct {
@@ -85,15 +88,12 @@ type moneyLine struct {
 	Evidence  *reader.Testimony `json:"by_evidence,omitempty"` // of an operator; else it is not by evidence
 }
 
-func shownOf(line reader.Timeline, withPayload bool) shown {
+func shownOf(line reader.Timeline) shown {
 	word, why := line.Certainty()
 	s := shown{Timeline: line, Money: moneyLine{word, why, line.Testimony()}, Next: explain.NextStep(line),
 		Story: explain.EventsOf(line)}
 	if line.DeadLetter.Open() {
 		s.Remedy = explain.Remedy(line)
-	}
-	if withPayload {
-		s.Payload, s.Headers = line.Payload, line.Headers
 	}
 	return s
 }

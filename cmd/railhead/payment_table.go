@@ -7,14 +7,10 @@ import (
 
 // writeTimeline writes a timeline as text: a head of names and values, then a
 // line for each row of the archive and each operator's act.
-func writeTimeline(o output, line reader.Timeline, withPayload bool) error {
+func writeTimeline(o output, line reader.Timeline) error {
 	var head [][2]string
 	for _, fact := range explain.Head(line) {
 		head = append(head, [2]string{fact.Name, o.paint(fact.Word, toneIn(fact.Tone)) + fact.Text})
-	}
-	if withPayload {
-		head = append(head, [2]string{"payload", oneLine(string(line.Payload))},
-			[2]string{"headers", oneLine(string(line.Headers))})
 	}
 	if err := o.text("%s\n", o.paint("payment "+line.OutboxID.String(), strong)); err != nil {
 		return err

@@ -93,11 +93,15 @@ func TestPaymentShow(t *testing.T) {
 		"outbox_id, 'called the bank', 'amy' FROM railhead.payment_outbox_keys")
 	show("executed")
 	golden(t, "payment_show", seen.String())
-	golden(t, "payment_show_json", who.want(exitOK, "payment", "show", "BANK-1", "-o", "json", "--payload").out)
+	golden(t, "payment_show_json", who.want(exitOK, "payment", "show", "BANK-1", "-o", "json").out)
+	if got := who.want(exitUsage, "payment", "show", "INV-7", "--payload"); got.out != "" ||
+		!strings.Contains(got.errors, "railhead payment reveal ID --reason WHY") {
+		t.Errorf("a payload without a reason: got %q, %q", got.out, got.errors)
+	}
 
 	bare := who.want(exitOK, "payment", "show", "INV-7", "-o", "json").out
 	if strings.Contains(bare, "payee") || strings.Contains(seen.String(), "payee") {
-		t.Error("the payload is shown to a caller that did not ask for it")
+		t.Error("the payload is shown without a reveal")
 	}
 	if strings.Contains(seen.String(), "\x1b") {
 		t.Error("a rail's message reaches the terminal with its control characters")

@@ -14,7 +14,7 @@ import (
 func (w *teller) lookAtStory(line reader.Timeline) {
 	w.Helper()
 	var text bytes.Buffer
-	w.must(writeTimeline(output{w: &text}, line, false))
+	w.must(writeTimeline(output{w: &text}, line))
 	head, _, _ := strings.Cut(text.String(), "\n\n")
 	for _, said := range strings.Split(head, "\n")[1:] {
 		name, value := strings.TrimSpace(said[:14]), strings.TrimSpace(said[14:])

@@ -199,6 +199,8 @@ func (d *desk) psql(t *testing.T, e example) {
 	switch {
 	case strings.HasPrefix(e.text, "ALTER ROLE"):
 		login = d.logins["admin"]
+	case strings.Contains(e.text, "reveal_payload"):
+		login = d.logins["operator"]
 	case strings.Contains(e.text, "payment_outbox_suspensions"):
 		login = d.logins["reader"]
 	}

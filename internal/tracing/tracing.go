@@ -61,7 +61,11 @@ var None trace.Span = noop.Span{}
 // Caller returns the span of the caller that enqueued, from the headers of the instruction. It is
 // not valid if they contain no trace context.
 func Caller(headers []byte) trace.SpanContext {
-	parent, state := payment.TraceContext(headers)
+	return CallerOf(payment.TraceContext(headers))
+}
+
+// CallerOf returns the span of the caller from its trace context, as Caller does.
+func CallerOf(parent, state string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}
 	}

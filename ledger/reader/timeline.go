@@ -58,9 +58,8 @@ type Timeline struct {
 	// RepeatsSince is when lanes were suspended, if its call may repeat one that was lost: a
 	// send of that call may have been executed. Zero: it repeats none.
 	RepeatsSince time.Time `json:"repeats_since,omitzero"`
-	// Payload and Headers are the stored JSON. They are not part of the JSON output.
-	Payload json.RawMessage `json:"-"`
-	Headers json.RawMessage `json:"-"`
+	// TraceParent is the W3C trace context of the call that enqueued it; empty: it had none in its form.
+	TraceParent string `json:"-"`
 
 	Attempts []AttemptRow `json:"attempts"`
 	// Earlier is set if the oldest rows were left out.
@@ -213,14 +212,14 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 }
 
 func scanHead(row pgx.CollectableRow, t *Timeline) error {
-	var enqueuedBy, rail, state, amount, currency, payload, headers, paused, by, reason pgtype.Text
+	var enqueuedBy, rail, state, amount, currency, trace, paused, by, reason pgtype.Text
 	var railKey pgtype.UUID
 	var priority pgtype.Int2
 	var other, unsettled pgtype.Bool
 	var expires, suspended, repeats, pausedAt, until pgtype.Timestamptz
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy,
 		&t.EnqueuedAt, &t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency,
-		&payload, &headers, &priority, &expires, &t.SendOnce, &suspended, &unsettled, &repeats,
+		&trace, &priority, &expires, &t.SendOnce, &suspended, &unsettled, &repeats,
 		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
@@ -230,7 +229,7 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	if sum, err := payment.ParseAmount(t.Amount, t.Currency); err == nil {
 		t.Amount = sum.Decimal()
 	}
-	t.Payload, t.Headers = json.RawMessage(payload.String), json.RawMessage(headers.String)
+	t.TraceParent = trace.String
 	if priority.Valid {
 		t.Priority = new(int(priority.Int16))
 	}

@@ -45,8 +45,7 @@ CROSS JOIN LATERAL (
   WHERE i.outbox_id = l.outbox_id
   LIMIT 1) k
 LEFT JOIN LATERAL (
-  SELECT w.outbox_id, w.rail_type, w.outcome_unknown, w.provisional, w.payload ->> 'amount' AS amount,
-    w.payload ->> 'currency' AS currency
+  SELECT w.outbox_id, w.rail_type, w.outcome_unknown, w.provisional, w.amount, w.currency
   FROM {cell}.v_outbox_pending w
   WHERE w.outbox_id = l.outbox_id
   LIMIT 1) p ON true
@@ -57,9 +56,9 @@ LEFT JOIN LATERAL (
   ORDER BY t.attempt_no DESC
   LIMIT 1) a ON true
 LEFT JOIN LATERAL (
-  SELECT t.payload ->> 'amount' AS amount, t.payload ->> 'currency' AS currency
+  SELECT t.amount, t.currency
   FROM {cell}.v_outbox_attempts t
-  WHERE t.outbox_id = l.outbox_id AND t.payload IS NOT NULL
+  WHERE t.outbox_id = l.outbox_id AND t.has_payload
   ORDER BY t.attempt_no DESC
   LIMIT 1) c ON p.outbox_id IS NULL
 LEFT JOIN LATERAL (

@@ -4,7 +4,7 @@
 SELECT coalesce(m.currency, '') AS currency, count(*) AS instructions,
   coalesce(sum(CASE WHEN m.amount ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN m.amount::numeric END)::text, '') AS amount
 FROM (
-  SELECT i.payload ->> 'currency' AS currency, i.payload ->> 'amount' AS amount
+  SELECT i.currency, i.amount
   FROM (
     SELECT k.outbox_id, k.created_at
     FROM {cell}.payment_outbox_keys k
@@ -12,8 +12,8 @@ FROM (
     ORDER BY k.sequence_id DESC
     LIMIT $2) n
   LEFT JOIN LATERAL (
-    SELECT o.payload
-    FROM {cell}.payment_outbox_instructions o
+    SELECT o.amount, o.currency
+    FROM {cell}.v_outbox_amounts o
     WHERE o.outbox_id = n.outbox_id
     LIMIT 1) i ON true
   WHERE n.created_at > clock_timestamp() - make_interval(secs => $3)) m

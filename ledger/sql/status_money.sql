@@ -7,16 +7,16 @@ SELECT m.rail_type, m.part, m.currency, count(*) AS instructions,
   bool_or(m.found >= $1) AS at_least
 FROM (
   SELECT r.rail_type, CASE WHEN p.outcome_unknown THEN 'waiting, outcome unknown' ELSE 'waiting' END AS part,
-    p.payload ->> 'amount' AS amount, p.payload ->> 'currency' AS currency,
+    p.amount, p.currency,
     count(*) OVER (PARTITION BY r.rail_type) AS found
   FROM {cell}.payment_rails r
   CROSS JOIN LATERAL (
-    SELECT q.outcome_unknown, q.payload
+    SELECT q.outcome_unknown, q.amount, q.currency
     FROM {cell}.v_outbox_pending q
     WHERE q.rail_type = r.rail_type
     LIMIT $1) p
   UNION ALL
-  SELECT a.rail_type, 'in flight', a.payload ->> 'amount', a.payload ->> 'currency', f.found
+  SELECT a.rail_type, 'in flight', a.amount, a.currency, f.found
   FROM (
     SELECT g.outbox_id, g.attempt_no, count(*) OVER () AS found
     FROM (
@@ -25,7 +25,7 @@ FROM (
       CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS n(outbox_id, attempt_no)
       LIMIT $1) g) f
   CROSS JOIN LATERAL (
-    SELECT t.rail_type, t.payload
+    SELECT t.rail_type, t.amount, t.currency
     FROM {cell}.v_outbox_attempts t
     WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
     LIMIT 1) a

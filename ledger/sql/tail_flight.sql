@@ -14,7 +14,8 @@ FROM (
   ORDER BY c.claimed_at
   LIMIT $5) f
 CROSS JOIN LATERAL (
-  SELECT t.*
+  SELECT t.outbox_id, t.instruction_id, t.participant_id, t.rail_type, t.attempt_no, t.state, t.created_at, t.claimed_at,
+    t.completed_at, t.result, t.rail_reference, t.rail_code, t.error_code, t.latency_ms, t.worker_id, t.outcome_unknown
   FROM {cell}.v_outbox_attempts t
   WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
   LIMIT 1) a

@@ -4,34 +4,33 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   (extract(epoch FROM clock_timestamp() - k.created_at) * 1000)::bigint AS age_ms, clock_timestamp() AS now,
   coalesce(v.rail_type, k.rail_type) AS rail_type, coalesce(v.state, k.state) AS state,
   k.rail_key IS NULL AS never_enqueued, coalesce(g.asks, false) AS rail_asks, coalesce(g.new_id, true) AS new_id,
-  c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,
-  c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
+  c.amount, c.currency, c.traceparent, c.priority, c.expires_at,
   coalesce((SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1), false) AS send_once,
   (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at,
   NOT {cell}.server_is_settled() AS unsettled,
   CASE WHEN k.rail_key IS NOT NULL THEN {cell}.repeats_forgotten_call(k.created_at) END AS repeats_since,
-  w.fingerprint IS NULL AS no_payload, w.fingerprint <> k.fingerprint AS other_payload,
+  w.has_payload IS NULL AS no_payload, w.other_payload,
   h.what, h.paused_by, h.paused_at, h.pause_reason, h.paused_until
 FROM (
   (SELECT i.instruction_id, i.idempotency_key, i.participant_id, i.sequence_id, i.rail_key, i.enqueued_by, i.created_at,
-     NULL::text AS rail_type, NULL::text AS state, i.fingerprint
+     NULL::text AS rail_type, NULL::text AS state
    FROM {cell}.payment_outbox_keys i
    WHERE i.outbox_id = $1)
   UNION ALL
   (SELECT coalesce(p.instruction_id, ''), coalesce(p.idempotency_key, ''), p.participant_id, coalesce(p.sequence_id, 0),
     NULL, NULL, p.created_at, p.rail_type,
-     CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END, NULL
+     CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END
    FROM {cell}.payment_outbox_pending p
    WHERE p.outbox_id = $1)
   UNION ALL
   (SELECT coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, ''), coalesce(a.participant_id, ''),
-    coalesce(a.sequence_id, 0), NULL, NULL, a.created_at, a.rail_type, a.state::text, NULL
+    coalesce(a.sequence_id, 0), NULL, NULL, a.created_at, a.rail_type, a.state::text
    FROM {cell}.payment_outbox_attempts a
    WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
    ORDER BY a.attempt_no DESC
    LIMIT 1)
   UNION ALL
-  (SELECT d.instruction_id, '', d.participant_id, 0, NULL, NULL, d.opened_at, d.rail_type, NULL, NULL
+  (SELECT d.instruction_id, '', d.participant_id, 0, NULL, NULL, d.opened_at, d.rail_type, NULL
    FROM {cell}.payment_dead_letters d
    WHERE d.outbox_id = $1)
   LIMIT 1) k
@@ -48,23 +47,21 @@ LEFT JOIN LATERAL (
   WHERE r.rail_type = coalesce(v.rail_type, k.rail_type)
   LIMIT 1) g ON true
 LEFT JOIN LATERAL (
-  (SELECT p.payload, p.headers, p.priority, p.expires_at
+  (SELECT p.amount, p.currency, p.traceparent, p.priority, p.expires_at
    FROM {cell}.v_outbox_pending p
    WHERE p.outbox_id = $1)
   UNION ALL
-  (SELECT a.payload, a.headers, a.priority, a.expires_at
+  (SELECT a.amount, a.currency, a.traceparent, a.priority, a.expires_at
    FROM {cell}.v_outbox_attempts a
-   WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
+   WHERE a.outbox_id = $1 AND a.has_payload
    ORDER BY a.attempt_no DESC
    LIMIT 1)
   LIMIT 1) c ON true
--- The fingerprint of what a replay would send, computed as in payment_outbox_fingerprint, which not
--- every reader may execute.
+-- What a replay would send.
 LEFT JOIN LATERAL (
-  SELECT sha256(convert_to(a.participant_id || chr(31) || a.rail_type || chr(31) || a.payload::text,
-    'UTF8')) AS fingerprint
+  SELECT a.has_payload, a.other_payload
   FROM {cell}.v_outbox_attempts a
-  WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
+  WHERE a.outbox_id = $1 AND a.has_payload
   ORDER BY a.attempt_no DESC
   LIMIT 1) w ON true
 LEFT JOIN LATERAL (

@@ -3,7 +3,7 @@
 --   its newest row of the archive with one, else the one that was enqueued. Both are null if no row
 --   has a payload.
 -- reads:   payment_outbox_instructions.   locks: nothing.
--- called by: reveal_payload, revealed_payload.
+-- called by: reveal_payload, revealed_payload, payload_form.
 CREATE OR REPLACE FUNCTION {cell}.payload_of(outbox_id uuid, OUT payload jsonb, OUT headers jsonb) RETURNS record
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -6,7 +6,16 @@ SELECT p.outbox_id, coalesce(p.sequence_id, k.sequence_id) AS sequence_id, p.nex
   coalesce(p.headers,
     (SELECT i.headers FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id)) AS headers,
   coalesce(p.payload,
-    (SELECT i.payload FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id)) AS payload
+    (SELECT i.payload FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id)) AS payload,
+  coalesce(p.payload,
+    (SELECT i.payload FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id))
+    ->> 'amount' AS amount,
+  coalesce(p.payload,
+    (SELECT i.payload FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id))
+    ->> 'currency' AS currency,
+  substring(coalesce(p.headers,
+    (SELECT i.headers FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id)) ->> 'traceparent'
+    FROM '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$') AS traceparent
 FROM {cell}.payment_outbox_pending p
 LEFT JOIN LATERAL (
   SELECT r.sequence_id, r.instruction_id, r.idempotency_key
@@ -14,4 +23,5 @@ LEFT JOIN LATERAL (
   WHERE r.outbox_id = p.outbox_id
   LIMIT 1) k ON true;
 COMMENT ON VIEW {cell}.v_outbox_pending IS
-  'Pending instructions, each with its identity and its order, whatever the age of its row.';
+  'Pending instructions, each with its identity and its order, whatever the age of its row. Readers and operators '
+  'may not read payload and headers: amount, currency and traceparent are theirs.';

@@ -22,7 +22,7 @@ var administrator = offer{"admin", pgserver.Superuser, "RAILHEAD_ADMIN_URL", "Mi
 // offers lists the logins of a run, each a member of one role.
 var offers = []offer{
 	{"ingest", "railhead_ingest_login", "RAILHEAD_INGEST_URL", "Enqueues payments and asks for their state."},
-	{"reader", "railhead_readonly_login", "RAILHEAD_READER_URL", "Reads everything: payment show, status."},
+	{"reader", "railhead_readonly_login", "RAILHEAD_READER_URL", "Reads everything but payloads: payment show, status."},
 	{"operator", "railhead_operator_login", "RAILHEAD_OPERATOR_URL", "Acts on payments, dead letters and rails."},
 	{"operator 2", "railhead_operator2_login", "RAILHEAD_OPERATOR_URL", "Acts too: the log of acts names the login."},
 	{"auditor", "railhead_auditor_login", "RAILHEAD_AUDITOR_URL", "Proves the promises: railhead prove."},
