@@ -161,7 +161,8 @@ type Console struct {
 	pages    pages
 	state    state
 	handler  http.Handler
-	loopback bool // it listens on a loopback address
+	loopback bool   // it listens on a loopback address
+	at       string // the address that browsers use; without a public URL it is empty until Run listens
 	once     service.Once
 }
 
@@ -179,7 +180,7 @@ func New(
 		config: config, reader: newGated(reader), ungated: reader, looking: make(chan struct{}, 1),
 		operator: operator, logins: logins, listen: listen, log: log,
 		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax),
-		streams:  newStreams(config.StreamsMax), pages: parsePages(),
+		streams:  newStreams(config.StreamsMax), pages: parsePages(), at: config.PublicURL,
 	}
 	c.handler = c.secure(c.routes())
 	return c, nil
@@ -199,7 +200,7 @@ func (c *Console) Run(ctx context.Context) error {
 	if err := c.checkAddress(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	c.loopback = isLoopback(listener.Addr().String())
+	c.loopback, c.at = isLoopback(listener.Addr().String()), c.address(listener.Addr())
 	c.log.InfoContext(ctx, "the console listens", "addr", listener.Addr().String(), "read_only", c.operator == nil)
 	listener, err = c.config.TLS.Listen(service.AtMost(listener, c.config.ConnectionsMax))
 	if err != nil {
@@ -209,7 +210,7 @@ func (c *Console) Run(ctx context.Context) error {
 		Name: "the console", Server: c.server(), Drain: func() time.Duration { return c.config.Drain },
 	}
 	if c.config.Announce != nil {
-		err = c.config.Announce(c.address(listener.Addr()))
+		err = c.config.Announce(c.at)
 	}
 	if err = errors.Join(err, c.refresh(ctx)); err != nil {
 		return errors.Join(err, listener.Close())

@@ -146,13 +146,34 @@ var hidden = regexp.MustCompile(`name="secret" value="([^"]+)"`)
 func (s *site) login() *http.Client {
 	s.Helper()
 	client := s.browser()
+	s.loginWith(client)
+	return client
+}
+
+// loginWith uses the one-time link with a browser.
+func (s *site) loginWith(client *http.Client) {
+	s.Helper()
 	page := s.want(s.do(client, "GET", strings.TrimPrefix(s.link.Address(s.base), s.base), nil), 200)
 	secret := hidden.FindStringSubmatch(page.text)
 	if secret == nil {
 		s.Fatalf("the page of the link has no secret: %s", page.text)
 	}
 	s.want(s.do(client, "POST", "/login/link", url.Values{"secret": {secret[1]}}), 200, "Logged in")
-	return client
+}
+
+// TestConsolesOfOneHost: a browser keeps one cookie of a name for all ports of a host. A login at one console, and
+// a logout there, end no session at another.
+func TestConsolesOfOneHost(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	first, second := serve(t, cell, console.Read, false), serve(t, cell, console.Read, false)
+	client := first.login()
+	second.loginWith(client)
+	first.want(first.do(client, "GET", "/", nil), 200)
+	second.want(second.do(client, "GET", "/", nil), 200)
+	second.want(second.do(client, "POST", "/logout", nil), 303)
+	second.want(second.do(client, "GET", "/", nil), 401)
+	first.want(first.do(client, "GET", "/", nil), 200)
 }
 
 // TestLinkWorksOnce: the second use of a one-time link gives no session, nor does a request for its page.

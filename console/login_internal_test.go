@@ -152,6 +152,14 @@ func TestOIDC(t *testing.T) {
 	back := func(query url.Values, cookies ...*http.Cookie) *http.Response {
 		return c.try(httptest.NewRequest(http.MethodGet, "/login/oidc/back?"+query.Encode(), nil), cookies...)
 	}
+	other, err := NewOIDC(OIDCConfig{Issuer: p.URL, ClientID: "console", PublicURL: "https://railhead.example:8443",
+		Roles: Roles{Read: []string{"group:support"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := login.cookie("x").Name; name == other.cookie("x").Name {
+		t.Errorf("logins at two ports of a host have one cookie, %s", name)
+	}
 	for name, test := range map[string]struct {
 		claims map[string]any
 		want   Person

@@ -61,12 +61,10 @@ func (s *seal) open(sealed string) (flow, error) {
 // cookie keeps a login under way. It is Lax, because the provider's page leads back: a Strict one would
 // not come along.
 func (o *OIDC) cookie(sealed string) *http.Cookie {
+	secure := strings.HasPrefix(o.config.PublicURL, "https://")
 	cookie := &http.Cookie{
-		Name: "railhead_login", Value: sealed, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: strings.HasPrefix(o.config.PublicURL, "https://"), MaxAge: int(flowMax.Seconds()),
-	}
-	if cookie.Secure {
-		cookie.Name = "__Host-" + cookie.Name
+		Name: cookieName("railhead_login", o.config.PublicURL, secure), Value: sealed, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: secure, MaxAge: int(flowMax.Seconds()),
 	}
 	if sealed == "" {
 		cookie.MaxAge = -1

@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -150,15 +152,24 @@ func (s *sessions) end(secret string) {
 	s.remove(digestOf(secret))
 }
 
-// cookie is the cookie of a session; no secret: one that removes it. A name with __Host- is
-// accepted by browsers only with TLS, for this host and all its paths.
-func (c *Console) cookie(secret string) *http.Cookie {
-	cookie := &http.Cookie{
-		Name: "railhead_session", Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: c.secureCookies(),
+// cookieName is the name of a cookie of the console at an address. Browsers keep one cookie of a name for all
+// ports of a host: without the address in it two consoles of one host would end each other's sessions. A name
+// with __Host- is accepted by browsers only with TLS, for this host and all its paths.
+func cookieName(of, address string, secure bool) string {
+	sum := digestOf(strings.ToLower(address))
+	name := of + "_" + hex.EncodeToString(sum[:4])
+	if secure {
+		return "__Host-" + name
 	}
-	if cookie.Secure {
-		cookie.Name = "__Host-" + cookie.Name
+	return name
+}
+
+// cookie is the cookie of a session; no secret: one that removes it.
+func (c *Console) cookie(secret string) *http.Cookie {
+	secure := c.secureCookies()
+	cookie := &http.Cookie{
+		Name: cookieName("railhead_session", c.at, secure), Value: secret, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, Secure: secure,
 	}
 	if secret == "" {
 		cookie.MaxAge = -1
