@@ -115,7 +115,7 @@ func (c *Console) justDone(r *http.Request) string {
 	if r.Header.Get(backgroundHeader) != "" {
 		return ""
 	}
-	return c.sessions.noted(c.secretOf(r), r.URL.EscapedPath())
+	return c.sessions.noted(c.secretOf(r), r.URL.RequestURI())
 }
 
 // act does one act for a person with the role operate. The form has what the page showed of the payment,

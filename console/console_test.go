@@ -205,7 +205,7 @@ func TestNothingWithoutLogin(t *testing.T) {
 		"/", "/live", "/state.json", "/live.json", "/payments", "/payments/" + id, "/dead-letters",
 		"/dead-letters/orders/x", "/search?id=x", "/none",
 		"/runbooks/RailheadBreakerOpen", "/audit", "/audit/log", "/audit/proofs/members",
-		"/rails", "/rails/bank", "/participants", "/participants/x", "/endpoints", "/components",
+		"/rails", "/rails/bank", "/participants", "/participant?id=x", "/endpoints", "/components",
 	} {
 		if got := s.want(s.do(s.browser(), "GET", path, nil), 401, "Log in"); strings.Contains(got.text, "State as of") {
 			t.Errorf("%s shows the state of the cell", path)

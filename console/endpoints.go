@@ -24,11 +24,12 @@ type endpointsBody struct {
 // endpointRow is an endpoint with its state in words.
 type endpointRow struct {
 	outbox.ListedEndpoint
-	Address string // of its acts, without their names
-	Word    string // its id as a word of a shell
-	State   string
-	Tone    explain.Tone
-	Lag     string // the age of its oldest event that it has not accepted; empty: it has accepted all
+	RedeliverAt, DiscardAt string // the addresses of its acts
+
+	Word  string // its id as a word of a shell
+	State string
+	Tone  explain.Tone
+	Lag   string // the age of its oldest event that it has not accepted; empty: it has accepted all
 }
 
 // endpoints shows the endpoints to which events are delivered.
@@ -53,7 +54,8 @@ func (c *Console) endpoints(w http.ResponseWriter, r *http.Request, person Perso
 	now := seen.Clock()
 	for _, one := range all[:min(len(all), endpointsMax)] {
 		row := endpointRow{
-			ListedEndpoint: one, Address: addressOf(ofEndpoints, one.Endpoint), Word: shellWord(one.Endpoint),
+			ListedEndpoint: one, RedeliverAt: actAddress(ofEndpoints, one.Endpoint, "redeliver"),
+			DiscardAt: actAddress(ofEndpoints, one.Endpoint, "discard"), Word: shellWord(one.Endpoint),
 		}
 		row.State, row.Tone = explain.EndpointState(one, now)
 		if !one.OldestWaiting.IsZero() {

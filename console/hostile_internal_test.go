@@ -175,13 +175,13 @@ var hostilePaths = []string{
 	"/", "/payments?rail=" + strings.Repeat("%22%3E%3Cimg%20src=x%20onerror=HOSTILE%3E", 2) + "&state=PENDING",
 	"/payments/01900000-0000-7000-8000-000000000000", "/search?id=x", "/live.json", "/none", "/payments?state=%3Cimg",
 	"/rails", "/rails/" + inAPath, "/rails/x?from=%3Cimg", "/participants?prefix=" + inAPath + "&after=" + inAPath,
-	"/participants/" + inAPath, "/endpoints?did=" + inAPath, "/components",
+	"/participant?id=" + inAPath, "/endpoints?did=" + inAPath, "/components",
 	"/dead-letters", "/dead-letters?code=" + inAPath + "&rail=x", "/dead-letters?triage=%3Cimg",
 	"/audit", "/audit/log?act=" + inAPath + "&person=%22%3E%3Cimg", "/audit/proofs/members", "/audit/proofs/%3Cimg%3E",
 }
 
 // shown are the beginnings of paths whose pages show text of the ledger.
-var shown = []string{"/payments/", "/rails/" + inAPath, "/participants",
+var shown = []string{"/payments/", "/rails/" + inAPath, "/participant",
 	"/endpoints", "/components", "/dead-letters?code", "/audit/log",
 }
 

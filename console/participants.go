@@ -64,7 +64,7 @@ type participantBody struct {
 
 // participant shows one participant.
 func (c *Console) participant(w http.ResponseWriter, r *http.Request, person Person) {
-	name := r.PathValue("name")
+	name := nameIn(r, ofParticipants)
 	found, err := c.reader.Participant(r.Context(), name)
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):

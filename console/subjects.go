@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// subject is the kind of what an act is done on that is no payment: the first part of its address.
+// subject is the kind of what an act is done on that is no payment: the address of its list.
 type subject string
 
 // The subjects.
@@ -119,7 +119,7 @@ func sinceOf(form subjectForm) (time.Time, error) {
 // actOn does one act on a subject of a kind.
 func (c *Console) actOn(of subject) func(http.ResponseWriter, *http.Request, Person) {
 	return func(w http.ResponseWriter, r *http.Request, person Person) {
-		name, act := r.PathValue("name"), r.PathValue("act")
+		name, act := nameIn(r, of), r.PathValue("act")
 		do, known := subjectActs[of][act]
 		if !known {
 			c.fail(w, r, problem{http.StatusNotFound, "There is no such act", "Nothing was done. Begin at the page of " +
@@ -175,32 +175,58 @@ func (c *Console) databaseClock(ctx context.Context) (now time.Time, ok bool) {
 	return time.Time{}, false
 }
 
+// isEverything reports whether a subject is all rails at once; a participant may have the same name.
+func isEverything(of subject, name string) bool { return of == ofRails && name == operator.Everything }
+
 // addressAfter is the page that shows what an act has done.
 func addressAfter(of subject, name string) string {
-	if of == ofEndpoints || name == operator.Everything {
+	if of == ofEndpoints || isEverything(of, name) {
 		return "/" + string(of)
 	}
 	return addressOf(of, name)
 }
 
-// addressOf is the page of a subject, and the beginning of the addresses of its acts. A name that a
-// caller has chosen may have any character of ASCII.
-func addressOf(of subject, name string) string { return "/" + string(of) + "/" + url.PathEscape(name) }
+// addressOf is the page of a subject. The id of a participant is a parameter of it, because a caller has chosen
+// it: "." and ".." are no part of a path that a browser asks for, escaped or not, and some proxies take a
+// slash in one for two parts.
+func addressOf(of subject, name string) string {
+	if of == ofParticipants {
+		return "/participant?" + url.Values{"id": {name}}.Encode()
+	}
+	return "/" + string(of) + "/" + url.PathEscape(name)
+}
+
+// actAddress is where the form of an act on a subject is sent to.
+func actAddress(of subject, name, act string) string {
+	path, parameters, has := strings.Cut(addressOf(of, name), "?")
+	if has {
+		return path + "/" + act + "?" + parameters
+	}
+	return path + "/" + act
+}
+
+// nameIn is the name of the subject that an address has.
+func nameIn(r *http.Request, of subject) string {
+	if of == ofParticipants {
+		return r.URL.Query().Get("id")
+	}
+	return r.PathValue("name")
+}
 
 // pausing is what can be done about the pause of a rail, of everything or of a participant.
 type pausing struct {
-	Address string // of the acts, without their names
-	Noun    string // of the command line: rail or participant
-	Name    string // as a word of a shell
-	Pause   string // the pause in force; empty: none
-	None    string // what is said then
-	MayAct  bool
+	PauseAt, ResumeAt string // the addresses of the acts
+	Noun              string // of the command line: rail or participant
+	Name              string // as a word of a shell
+	Pause             string // the pause in force; empty: none
+	None              string // what is said then
+	MayAct            bool
 }
 
 func (c *Console) pausing(of subject, name, noun string, pause *reader.Pause, person Person) pausing {
-	p := pausing{Address: addressOf(of, name), Noun: noun, Name: shellWord(name), MayAct: c.mayAct(person),
-		None: "It has no pause of its own."}
-	if name == operator.Everything {
+	p := pausing{PauseAt: actAddress(of, name, "pause"), ResumeAt: actAddress(of, name, "resume"), Noun: noun,
+		Name: shellWord(name), MayAct: c.mayAct(person), None: "It has no pause of its own."}
+	if isEverything(of, name) {
 		p.Name, p.None = "--everything", "Not everything is paused."
 	}
 	if pause != nil {

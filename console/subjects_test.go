@@ -15,12 +15,12 @@ import (
 
 // everySubjectAct is every act of the console that is not on one payment, on what subjectsOf makes.
 var everySubjectAct = []string{
-	"/rails/bank/pause", "/rails/bank/resume", "/rails/*/pause", "/rails/*/resume", "/participants/p1/pause",
-	"/participants/p1/resume", "/endpoints/shop/redeliver", "/endpoints/shop/discard",
+	"/rails/bank/pause", "/rails/bank/resume", "/rails/*/pause", "/rails/*/resume", "/participant/pause?id=p1",
+	"/participant/resume?id=p1", "/endpoints/shop/redeliver", "/endpoints/shop/discard",
 }
 
 // subjectPages are the pages of what is no payment.
-var subjectPages = []string{"/rails", "/rails/bank", "/participants", "/participants/p1", "/endpoints", "/components"}
+var subjectPages = []string{"/rails", "/rails/bank", "/participants", "/participant?id=p1", "/endpoints", "/components"}
 
 // subjectsOf makes a participant, an endpoint and a component.
 func subjectsOf(t *testing.T) *celltest.Cell {
@@ -56,7 +56,7 @@ func TestReaderMayNotActOnSubjects(t *testing.T) {
 			client := s.login()
 			for _, path := range subjectPages {
 				page := s.want(s.do(client, "GET", path, nil), 200)
-				for _, of := range []string{"rails", "participants", "endpoints"} {
+				for _, of := range []string{"rails", "participant", "endpoints"} {
 					if strings.Contains(page.text, `<form action="/`+of+`/`) {
 						t.Errorf("%s offers an act", path)
 					}
@@ -103,8 +103,7 @@ func (s *site) act(client *http.Client, path string, form url.Values, leads stri
 	s.Helper()
 	form.Set("reason", "as ordered")
 	got := s.want(s.do(client, "POST", path, form), 303)
-	location, _, _ := strings.Cut(got.header.Get("Location"), "?")
-	if location != leads {
+	if location := got.header.Get("Location"); location != leads {
 		s.Errorf("%s leads to %q, not to %q", path, location, leads)
 	}
 	s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, texts...)
@@ -127,11 +126,11 @@ func TestSubjectActs(t *testing.T) {
 	s.act(client, "/rails/bank/resume", none(), "/rails/bank", "nothing was changed")
 	s.act(client, "/rails/*/pause", none(), "/rails", "Paused.", "everything "+by)
 	s.want(s.do(client, "GET", "/rails/bank", nil), 200, "everything "+by)
-	s.want(s.do(client, "GET", "/participants/p1", nil), 200, "everything "+by)
+	s.want(s.do(client, "GET", "/participant?id=p1", nil), 200, "everything "+by)
 	s.act(client, "/rails/*/resume", none(), "/rails", "Resumed.")
-	s.act(client, "/participants/p1/pause", none(), "/participants/p1", "Paused.", "participant p1 "+by)
+	s.act(client, "/participant/pause?id=p1", none(), "/participant?id=p1", "Paused.", "participant p1 "+by)
 	s.want(s.do(client, "GET", "/participants", nil), 200, "participant p1 "+by)
-	s.act(client, "/participants/p1/resume", none(), "/participants/p1", "Resumed.")
+	s.act(client, "/participant/resume?id=p1", none(), "/participant?id=p1", "Resumed.")
 	s.want(s.do(client, "GET", "/endpoints", nil), 200, "paused: it answered 410 Gone")
 	s.act(client, "/endpoints/shop/redeliver", url.Values{"since": {"2026-01-01T00:00:00Z"}}, "/endpoints",
 		"No event waited:", "no process has it")
@@ -146,7 +145,7 @@ func TestSubjectActs(t *testing.T) {
 	refused("/rails/bank/pause", url.Values{"for": {"9000h"}}, 409, "Nothing was done")
 	refused("/endpoints/shop/redeliver", url.Values{"since": {"now"}}, 400, "a moment in the past")
 	refused("/rails/none/pause", none(), 409, "is not known to this cell")
-	refused("/participants/none/pause", none(), 404, "no such name")
+	refused("/participant/pause?id=none", none(), 404, "no such name")
 	refused("/endpoints/none/redeliver", none(), 404, "no such name")
 	refused("/endpoints/shop/pause", none(), 404, "no such act")
 	s.want(s.do(client, "POST", "/rails/bank/pause", url.Values{"reason": {" "}}), 400, "needs a reason")
@@ -213,17 +212,17 @@ func TestParticipantPages(t *testing.T) {
 	enqueue(t, cell, "/a b?")
 	s := serve(t, cell, console.Read, false)
 	client := s.login()
-	s.want(s.do(client, "GET", "/participants?prefix=p1", nil), 200, `href="/participants/p1"`)
-	odd := s.want(s.do(client, "GET", "/participants?prefix=p%2F", nil), 200, `href="/participants/p%2Fa%20b%3F"`)
-	if strings.Contains(odd.text, `/participants/p1"`) {
+	s.want(s.do(client, "GET", "/participants?prefix=p1", nil), 200, `href="/participant?id=p1"`)
+	odd := s.want(s.do(client, "GET", "/participants?prefix=p%2F", nil), 200, `href="/participant?id=p%2Fa&#43;b%3F"`)
+	if strings.Contains(odd.text, `id=p1"`) {
 		t.Error("the list has a participant with another id")
 	}
-	s.want(s.do(client, "GET", "/participants/p%2Fa%20b%3F", nil), 200, "p/a b?",
+	s.want(s.do(client, "GET", "/participant?id=p%2Fa+b%3F", nil), 200, "p/a b?",
 		"railhead participant pause &#39;p/a b?&#39;")
 	s.want(s.do(client, "GET", "/participants?prefix=q", nil), 200, "whose id begins so")
-	s.want(s.do(client, "GET", "/participants/p1", nil), 200, "10.50", "EUR", `href="/payments?participant=p1"`,
+	s.want(s.do(client, "GET", "/participant?id=p1", nil), 200, "10.50", "EUR", `href="/payments?participant=p1"`,
 		"<dt>missing</dt><dd>none</dd>", "<dt>in pending</dt><dd>1, 0 due</dd>")
-	s.want(s.do(client, "GET", "/participants/none", nil), 404, "no such participant")
+	s.want(s.do(client, "GET", "/participant?id=none", nil), 404, "no such participant")
 }
 
 // TestComponentsPage: a stale component has its meaning and a runbook, a clock that differs one too, and

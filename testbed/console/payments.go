@@ -64,7 +64,8 @@ func (w *world) fill(ctx context.Context, ordinary int, hands []string) (map[str
 		}
 	}
 	_, err := w.ingest.Exec(ctx, `SELECT count(e.outbox_id) FROM generate_series(1, $1) n,
-	  LATERAL `+cell+`.enqueue_payment_outbox('order-' || n, 'participant-' || n % 12, 'order-' || n, 'bank',
+	  LATERAL `+cell+`.enqueue_payment_outbox('order-' || n,
+	    CASE n WHEN 1 THEN '..' ELSE 'participant-' || n % 12 END, 'order-' || n, 'bank',
 	    jsonb_build_object('amount', (n * 7 % 900 + 10)::text || '.50', 'currency', (ARRAY['EUR', 'GBP', 'USD'])[n % 3 + 1],
 	      'debtor', jsonb_build_object('account', 'd'), 'creditor', jsonb_build_object('account', 'c'))) e`, ordinary)
 	if err != nil {

@@ -43,8 +43,12 @@ func on(subject, name, act, at, says string, fields ...browser.Field) Step {
 	if name == "giro" {
 		reason.Value = "their incident 88"
 	}
+	route := "POST /" + subject + "/{name}/{act}"
+	if subject == "participant" { // its id is a parameter
+		route = "POST /participant/{act}"
+	}
 	return Step{
-		Route: "POST /" + subject + "/{name}/{act}", At: at, Form: `form[action$="/` + act + `"]`,
+		Route: route, At: at, Form: `form[action*="/` + act + `"]`,
 		Fields: append(fields, reason), Leads: at, Sees: []string{says},
 	}
 }
@@ -105,8 +109,10 @@ var Steps = []Step{
 		Sees: []string{"Profile in force: version 1", "AC04", "first installation"}},
 	{Route: "GET /participants", At: "/", Link: `nav a[href="/participants"]`, Leads: "/participants",
 		Picture: "participants", Sees: []string{"Participants", "Newest sequence", "participant-11"}},
-	{Route: "GET /participants/{name}", At: "/participants", Link: `a[href="/participants/{participant}"]`,
-		Leads: "/participants/{participant}", Picture: "participant", Sees: []string{"Sequence", "EUR", "all of them"}},
+	{Route: "GET /participant", At: "/participants?prefix=.", Link: `a[href="/participant?id=.."]`,
+		Leads: "/participant?id=..", Sees: []string{"Participant ..", "all of them"}},
+	{Route: "GET /participant", At: "/participants", Link: `a[href="/participant?id={participant}"]`,
+		Leads: "/participant?id={participant}", Picture: "participant", Sees: []string{"Sequence", "EUR", "all of them"}},
 	{Route: "GET /endpoints", At: "/", Link: `nav a[href="/endpoints"]`, Leads: "/endpoints", Picture: "endpoints",
 		Sees: []string{"Endpoints", "shop", "redeliver"}},
 	{Route: "GET /components", At: "/", Link: `nav a[href="/components"]`, Leads: "/components", Picture: "components",
@@ -145,8 +151,8 @@ var Steps = []Step{
 	on("rails", "giro", "pause", "/rails/giro", "Paused.", browser.Field{Name: "for", Value: "24h"}),
 	on("rails", "everything", "pause", "/rails", "Paused.", browser.Field{Name: "for", Value: "90m"}),
 	on("rails", "everything", "resume", "/rails", "Resumed."),
-	on("participants", "{participant}", "pause", "/participants/{participant}", "Paused."),
-	on("participants", "{participant}", "resume", "/participants/{participant}", "Resumed."),
+	on("participant", "{participant}", "pause", "/participant?id={participant}", "Paused."),
+	on("participant", "{participant}", "resume", "/participant?id={participant}", "Resumed."),
 	on("endpoints", "shop", "redeliver", "/endpoints", "Its waiting events are due now."),
 
 	{Route: "GET /audit/log", At: "/audit", Link: `a[href="/audit/log"]`, Leads: "/audit/log", Picture: "operator-log",
