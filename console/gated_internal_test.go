@@ -2,11 +2,15 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
@@ -69,6 +73,18 @@ func TestSlowPagesLeaveTheState(t *testing.T) {
 			t.Errorf("the slow pages took %s", took)
 		}
 	})
+}
+
+// TestStatementTookTooLong: a statement that the server ended is answered as a query that took too long.
+func TestStatementTookTooLong(t *testing.T) {
+	t.Parallel()
+	c := liveConsole(t, Config{})
+	w := httptest.NewRecorder()
+	c.failed(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/payments", nil),
+		fmt.Errorf("listing: %w", &pgconn.PgError{Code: "57014"}))
+	if text := w.Body.String(); w.Code != http.StatusGatewayTimeout || !strings.Contains(text, "with a narrower filter") {
+		t.Errorf("status %d: %s", w.Code, text)
+	}
 }
 
 // TestReadingsAreInOrder: a reading that began earlier and took longer does not replace a later one, and the

@@ -93,8 +93,11 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, p problem) {
 	c.showWith(w, r, p.Status, "problem.html", page{Title: p.Title, Body: p})
 }
 
-// statePermission is the SQLSTATE of the server for what a login may not do.
-const statePermission = "42501"
+// SQLSTATEs of the server: what a login may not do, and a statement that took too long.
+const (
+	statePermission = "42501"
+	stateCanceled   = "57014"
+)
 
 // failed shows an error of the ledger. What the schema says of a refusal has no value of a payload; any
 // other text stays in the log.
@@ -133,7 +136,8 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 			"Nothing was done. The console acts as a member of railhead_operator: see RAILHEAD_OPERATOR_URL."})
 	case errors.Is(err, outbox.ErrInvalid):
 		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
-	case errors.Is(r.Context().Err(), context.DeadlineExceeded), errors.Is(err, errQueryTime):
+	case errors.Is(r.Context().Err(), context.DeadlineExceeded), errors.Is(err, errQueryTime),
+		ledger.SQLState(err) == stateCanceled:
 		c.fail(w, r, problem{http.StatusGatewayTimeout, "The database did not answer in time",
 			"Try again, with a narrower filter. What an act did is on the page of its subject. railhead status shows whether " +
 				"the database can be reached."})
