@@ -12,6 +12,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/railhead-pay/railhead/internal/engine"
 )
 
 // OwnerRole owns all objects of a cell. No session logs in as it.
@@ -44,7 +46,9 @@ type Changes struct {
 // migrations, each in a transaction of its own, and then restores functions that were
 // changed by hand. If the cell has a newer migration, it returns ErrOtherSchema and changes
 // nothing. If the cell was made by the files before the baseline and differs from it, it
-// returns ErrNotBaseline.
+// returns ErrNotBaseline. It returns outbox.ErrUnfitServer, before it creates anything, on a
+// server that takes guards of the cell away, and ErrOtherSchema, at the end, if triggers were
+// disabled or dropped by hand.
 //
 // Concurrent calls wait for each other on goose's session lock, so Up is safe from any
 // number of processes and while relayers run. The login must be allowed to become
@@ -78,7 +82,25 @@ func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, erro
 	if changes.Restored, err = on.restore(ctx, cell); err != nil {
 		return changes, fmt.Errorf("restoring the functions of cell %s: %w", cell, err)
 	}
-	return changes, nil
+	return changes, on.guarded(ctx, cell)
+}
+
+// guarded returns ErrOtherSchema if a trigger that guards the cell was disabled or dropped by
+// hand. Triggers are not restored: rows may have been changed without them, so a person has to
+// look first.
+func (o *opened) guarded(ctx context.Context, cell string) (err error) {
+	conn, err := o.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return conn.Raw(func(driver any) error {
+		on, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("the driver of the connection is %T", driver)
+		}
+		return checkGuards(ctx, on.Conn(), cell)
+	})
 }
 
 // Status lists every migration of this build and whether the cell has it.
@@ -150,18 +172,24 @@ func open(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migrat
 // becomeOwner creates the schema if it does not exist and sets the owner's role, so that the
 // login that migrates owns nothing.
 func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
-	var ownerThere, schemaThere bool
+	if err := engine.Check(ctx, conn, cell); err != nil {
+		return err
+	}
+	var ownerThere, schemaThere, standby bool
 	var quoted string
 	// With quote_all_identifiers the check for words of SQL below would refuse every name.
 	if _, err := conn.Exec(ctx, "SET quote_all_identifiers = off"); err != nil {
 		return fmt.Errorf("preparing to migrate: %w", err)
 	}
 	err := conn.QueryRow(ctx, `
-		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, quote_ident($2)`,
-		OwnerRole, cell).Scan(&ownerThere, &schemaThere, &quoted)
+		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, quote_ident($2), pg_is_in_recovery()`,
+		OwnerRole, cell).Scan(&ownerThere, &schemaThere, &quoted, &standby)
 	switch {
 	case err != nil:
 		return fmt.Errorf("looking for the owner role: %w", err)
+	case standby:
+		return errors.New("the server is a standby and can't be written to: name the primary, " +
+			"or add target_session_attrs=read-write to the connection string")
 	case !ownerThere:
 		return ErrNoOwner
 	case quoted != cell:

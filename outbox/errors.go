@@ -48,12 +48,17 @@ var (
 	ErrOtherSchema = errors.New("this binary does not work on this cell")
 	// ErrUnsafeServer: the server may lose committed transactions.
 	ErrUnsafeServer = errors.New("the server's settings do not keep what is committed")
+	// ErrUnfitServer: the server is not a PostgreSQL on which the guards of a cell work, or
+	// the path to it spreads a transaction over several sessions. The error says which guard
+	// would be missing.
+	ErrUnfitServer = errors.New("a cell loses guards on this server")
 )
 
 // Unfit reports whether only an operator can resolve this error of a connection: a
 // service then ends with it instead of trying again.
 func Unfit(err error) bool {
-	return errors.Is(err, ErrUnsafeServer) || errors.Is(err, ErrOtherSchema) || errors.Is(err, ErrOtherBudget)
+	return errors.Is(err, ErrUnsafeServer) || errors.Is(err, ErrUnfitServer) || errors.Is(err, ErrOtherSchema) ||
+		errors.Is(err, ErrOtherBudget)
 }
 
 // ErrNotHeld is returned if another worker has the lease of the endpoint, or if an operator

@@ -38,6 +38,13 @@ func guardProofs() []Proof {
 			whole: judged("guards"), script: judgement("guards", nil),
 		},
 		{
+			Name: "stored-here", Promise: appendOnly,
+			Shows: "Every table and partition is an ordinary one on this server, where the triggers and indexes that guard " +
+				"it work: none is foreign, distributed, outside of the schema, or kept by another access method",
+			Expected: "every row in a table of this server", Statements: []string{"sql/stored_here.sql"},
+			whole: judged("stored_here"), script: judgement("stored_here", nil),
+		},
+		{
 			Name: "origin-ingest", Promise: roles,
 			Shows:    "The ingest role can't write pending, and can only enqueue and read the status of its instructions",
 			Expected: "no privilege but these", Statements: []string{"sql/origin_ingest.sql", "sql/attempts.sql"},

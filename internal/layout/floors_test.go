@@ -17,6 +17,7 @@ var floors = [][]string{
 	},
 	// what services and the store say to each other; processes
 	{"outbox", "internal/test/child", "internal/test/pgserver"},
+	{"internal/engine"},
 	{ // what needs the vocabulary
 		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient",
 		"internal/tracing",

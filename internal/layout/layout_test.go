@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"outbox":   {"payment"},
 	"rails":    {"payment", "outbox", "internal/yamlstrict", "internal/reach"},
 	"schedule": {"payment", "outbox"},
-	"ledger":   {"payment", "outbox", "schedule", "migrations", "acl", "internal/linger"},
+	"ledger":   {"payment", "outbox", "schedule", "migrations", "acl", "internal/linger", "internal/engine"},
 	"relayer":  {"payment", "outbox", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
 	"reaper":   {"payment", "outbox", "rails", "internal/lineage", "internal/service"},
 	"ingest":   {"payment", "outbox", "rails", "internal/yamlstrict", "internal/reach", "internal/lineage", "internal/service"},
@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 		"internal/tracing",
 	},
 	"":           {"payment", "outbox", "ledger", "internal/httpclient"}, // package railhead, at the root
-	"migrations": {"payment", "outbox"},
+	"migrations": {"payment", "outbox", "internal/engine"},
 	"acl":        {},
 }
 

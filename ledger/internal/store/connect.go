@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/internal/engine"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/outbox"
 )
@@ -38,7 +39,8 @@ type DB struct {
 }
 
 // Open makes a pool of connections to the writable server. A connection fails with
-// outbox.ErrOtherSchema if another build has migrated the cell. The pool counts the
+// outbox.ErrOtherSchema if another build has migrated the cell, and with
+// outbox.ErrUnfitServer on a server that takes guards of the cell away. The pool counts the
 // warnings on each connection: PostgreSQL reports a cancelled wait for synchronous
 // replication as success with a warning, after which a failover may lose the commit.
 func Open(ctx context.Context, config ledger.Config) (*DB, error) {
@@ -77,6 +79,10 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	}
 	schema := &SchemaCheck{Cell: config.Cell}
 	pool.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		// It comes first: on another engine the others would fail, and not say why.
+		if err := engine.Check(ctx, c, config.Cell); err != nil {
+			return err
+		}
 		if err := schema.On(ctx, c); err != nil {
 			return err
 		}
