@@ -38,13 +38,6 @@ func TestGuardsTakenAway(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, before, cell, says string }{
 		{"sleeping triggers", `SET session_replication_role = replica`, "railhead", "session_replication_role is replica"},
-		{"a foreign partition", `CREATE FOREIGN DATA WRAPPER far; CREATE SERVER far FOREIGN DATA WRAPPER far;
-			DO $$ DECLARE p record; BEGIN
-				SELECT c.relname, pg_get_expr(c.relpartbound, c.oid) AS bound INTO p FROM pg_class c
-				WHERE c.relname LIKE 'payment_outbox_attempts_y%' AND c.relkind = 'r' ORDER BY 1 DESC LIMIT 1;
-				EXECUTE format('DROP TABLE railhead.%I', p.relname);
-				EXECUTE format('CREATE FOREIGN TABLE railhead.%I PARTITION OF railhead.payment_outbox_attempts %s SERVER far',
-					p.relname, p.bound); END $$`, "railhead", "which is not an ordinary table in the schema of the cell"},
 		{"a partition in another schema", `CREATE SCHEMA cold; DO $$ BEGIN EXECUTE (SELECT format('ALTER TABLE railhead.%I SET SCHEMA cold',
 			relname) FROM pg_class WHERE relname LIKE 'payment_outbox_attempts_y%' AND relkind = 'r' ORDER BY 1 DESC LIMIT 1); END $$`,
 			"railhead", "table payment_outbox_attempts has the partition cold.payment_outbox_attempts_y"},

@@ -13,12 +13,12 @@ elsewhere (name, why) AS (
   FROM tables t JOIN pg_catalog.pg_am m ON m.oid = t.relam
   WHERE m.amname <> 'heap'
   UNION ALL
-  SELECT t.name, format('has the partition %s, which is not an ordinary table in the schema of the cell',
+  SELECT t.name, format('has the partition %s, which is outside of the schema of the cell',
     c.oid::regclass)
   FROM tables t
   JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid
   JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-  WHERE c.relnamespace <> t.schema OR c.relkind <> 'r'
+  WHERE c.relnamespace <> t.schema
   UNION ALL
   -- Citus puts this trigger on every table that it distributes, wherever its rows are.
   SELECT t.name, 'is distributed by Citus: its triggers do not reach the shards, where the rows are'
