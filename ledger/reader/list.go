@@ -58,7 +58,9 @@ const (
 	ListMax    = 10_000
 	ListWindow = 24 * time.Hour
 	lookedMax  = 20_000 // instructions that one list reads
+	chunkMin   = 100    // of them in its first statement, at least
 	chunkMax   = 1_000  // of them in one statement
+	chunkGrows = 4      // by this factor from one statement to the next
 	everWindow = 100 * 365 * 24 * time.Hour
 )
 
@@ -107,8 +109,10 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 	if !filter.Before.IsZero() && less(filter.Before, high) {
 		high = filter.Before
 	}
-	for {
-		chunk, err := r.chunk(ctx, filter, low, high)
+	// A statement reads a whole chunk, each instruction by several probes: most lists are full after few of them,
+	// and only those whose filter passes few go on to large chunks.
+	for size := min(max(filter.Limit, chunkMin), chunkMax); ; size = min(size*chunkGrows, chunkMax) {
+		chunk, err := r.chunk(ctx, filter, low, high, size)
 		if err != nil {
 			return List{}, fmt.Errorf("listing instructions: %w", err)
 		}
@@ -126,7 +130,7 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 			}
 		}
 		switch {
-		case len(chunk) < chunkMax, passed:
+		case len(chunk) < size, passed:
 			return list, nil
 		case list.Looked >= lookedMax:
 			list.Next = high
@@ -135,7 +139,7 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 	}
 }
 
-func (r *Reader) chunk(ctx context.Context, filter ListFilter, low, high payment.ID) ([]Listed, error) {
+func (r *Reader) chunk(ctx context.Context, filter ListFilter, low, high payment.ID, size int) ([]Listed, error) {
 	source := "recent"
 	switch {
 	case filter.ParticipantID != "":
@@ -145,7 +149,7 @@ func (r *Reader) chunk(ctx context.Context, filter ListFilter, low, high payment
 	}
 	var chunk []Listed
 	err := r.read(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["list_chunk"], source, store.UUID(high), store.UUID(low), filter.ParticipantID, chunkMax).
+		batch.Queue(r.db.SQL["list_chunk"], source, store.UUID(high), store.UUID(low), filter.ParticipantID, size).
 			Query(store.Collect(&chunk, scanInstruction))
 	})
 	return chunk, err
