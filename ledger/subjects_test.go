@@ -90,6 +90,10 @@ func TestRailCodes(t *testing.T) {
 		most.Result != "REFUSED_FINAL" || most.LastAt.Before(most.FirstAt) || most.FirstAt.IsZero() {
 		t.Errorf("the most frequent is %+v", most)
 	}
+	if len(got.Ends) != 2 || got.Ends[0].Result != "REFUSED_FINAL" || got.Ends[0].Calls != 2 ||
+		got.Ends[0].LastAt.IsZero() || got.Ends[1].Result != "UNKNOWN" || got.Ends[1].Calls != 1 {
+		t.Errorf("calls ended as %+v", got.Ends)
+	}
 	if least := got.Codes[1]; least.Code != "ZZ1" || least.Answers != 1 || least.Result != "UNKNOWN" {
 		t.Errorf("the other is %+v", least)
 	}

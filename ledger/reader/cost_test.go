@@ -94,6 +94,9 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"gauges_stuck":        {StuckMax},
 		"gauges_server":       {DepthMax},
 		"gauges_holders":      {gaugeHoldersMax},
+		"database_holders":    {holdersShown},
+		"database_logins":     {loginsShown},
+		"expiring_soon":       {expiringRead, ExpiringShown},
 		"payment_deliveries":  {id},
 	}
 	conn := cell.Conn(t, celltest.Readonly)
