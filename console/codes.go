@@ -1,7 +1,9 @@
 package console
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -90,5 +92,50 @@ func toneOfResult(result string) explain.Tone {
 		return explain.Warn
 	default:
 		return explain.Plain
+	}
+}
+
+// endRow is a way in which calls of a rail ended.
+type endRow struct {
+	reader.CallEnd
+	Tone  explain.Tone // of the result
+	Share string       // of all calls that are counted
+	Slow  bool         // one in twenty took longer than the objective of the alerts
+	Alert string       // whose runbook is about such ends; empty: none
+}
+
+// slowFrom is the time within which a call has to end, as in the objective of the alerts.
+const slowFrom = 5 * time.Second
+
+func endsOf(ends []reader.CallEnd) []endRow {
+	var all int64
+	for _, end := range ends {
+		all += end.Calls
+	}
+	rows := make([]endRow, 0, len(ends))
+	for _, end := range ends {
+		rows = append(rows, endRow{
+			CallEnd: end, Tone: toneOfResult(end.Result), Share: fmt.Sprintf("%.1f %%", 100*float64(end.Calls)/float64(all)),
+			Slow: end.P95 > slowFrom, Alert: alertOfResult(end.Result),
+		})
+	}
+	return rows
+}
+
+// alertOfResult is the alert about many calls with a result.
+func alertOfResult(result string) string {
+	switch payment.Result(result) {
+	case payment.ResultRefusedTransient, payment.ResultNotSent:
+		return "RailheadRetryableSpike"
+	case payment.ResultRefusedLater:
+		return "RailheadRailBusy"
+	case payment.ResultRefusedRail:
+		return "RailheadRailPausedItself"
+	case payment.ResultUnknown, payment.ResultUnavailable:
+		return "RailheadUnknownsGrowing"
+	case payment.ResultRefusedFinal, payment.ResultRefusedBusiness:
+		return "RailheadDeadLettersGrowing"
+	default:
+		return ""
 	}
 }

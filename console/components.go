@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -20,7 +21,9 @@ type componentsBody struct {
 	Serving     string
 	Newer       bool // the cell is at a later migration than this build
 	Suspensions []suspensionRow
-	Open        bool // one of them is open
+	Open        *suspensionRow // the one that is open; nil: none is
+	MayAct      bool
+	Did         string // what was just done; empty: nothing
 }
 
 // componentRow is a component with what the age of its heartbeat means.
@@ -37,10 +40,11 @@ type componentRow struct {
 type suspensionRow struct {
 	reader.Suspension
 	IsOpen bool
+	Since  string // names it, to accept the server
 }
 
 // components shows the heartbeats, the version of the schema and the suspensions.
-func (c *Console) components(w http.ResponseWriter, r *http.Request, _ Person) {
+func (c *Console) components(w http.ResponseWriter, r *http.Request, person Person) {
 	seen := c.stateFor(w, r)
 	if seen == nil {
 		return
@@ -52,12 +56,14 @@ func (c *Console) components(w http.ResponseWriter, r *http.Request, _ Person) {
 	}
 	body := componentsBody{
 		More: seen.IsCutShort(reader.PartHeartbeats), Serving: explain.Serving(schema),
-		Newer: schema.Migration > schema.OfBuild,
+		Newer: schema.Migration > schema.OfBuild, MayAct: c.mayAct(person), Did: c.justDone(r),
 	}
 	body.addBeats(seen)
 	for _, one := range suspensions {
-		row := suspensionRow{one, one.AcceptedAt.IsZero()}
-		body.Open = body.Open || row.IsOpen
+		row := suspensionRow{one, one.AcceptedAt.IsZero(), one.OpenedAt.UTC().Format(time.RFC3339)}
+		if row.IsOpen {
+			body.Open = &row
+		}
 		body.Suspensions = append(body.Suspensions, row)
 	}
 	c.show(w, r, "components.html", page{Title: "Components", Body: body})
@@ -98,4 +104,26 @@ func (b *componentsBody) addBeats(seen *seen) {
 	}
 	slices.Sort(texts)
 	b.Versions, b.Mixed = strings.Join(texts, ", "), len(texts) > 1
+}
+
+// acceptServer ends the suspension that the page showed, for a person who has compared it with the rails. The
+// database refuses it if another one is open by now.
+func (c *Console) acceptServer(w http.ResponseWriter, r *http.Request, person Person) {
+	reason, ok := c.reasonOf(w, r)
+	if !ok {
+		return
+	}
+	since, err := time.Parse(time.RFC3339, r.PostForm.Get("since"))
+	if err != nil || r.PostForm.Get("compared") != "yes" {
+		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
+			"Nothing was done. Name the suspension, and tick that you have compared it with the statements of the rails."})
+		return
+	}
+	_, err = c.operator.AcceptTimeline(r.Context(), since, reason)
+	c.log.InfoContext(r.Context(), "act", "act", "accept", "of", "server", "person", person.Name, "outcome", wordOf(err))
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	c.leadOn(w, r, "/components", "The server is accepted: the lanes go on within seconds.")
 }

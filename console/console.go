@@ -45,6 +45,10 @@ type Reader interface {
 	Endpoints(ctx context.Context) ([]outbox.ListedEndpoint, error)
 	HeldEvents(ctx context.Context) (reader.HeldEvents, error)
 	Installed(ctx context.Context) (reader.Schema, []reader.Suspension, error)
+	Database(ctx context.Context) (reader.Database, error)
+	LargestTables(ctx context.Context) ([]reader.TableSize, error)
+	ExpiringSoon(ctx context.Context) (soon []reader.Expiring, more bool, err error)
+	Tokens(ctx context.Context) ([]reader.ListedToken, error)
 	OperatorLog(ctx context.Context, filter reader.LogFilter) (acts []reader.LoggedAct, more bool, err error)
 	RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error)
 }
@@ -65,6 +69,7 @@ type Operator interface {
 	Redeliver(ctx context.Context, endpoint string, since time.Time, reason string) (waited int, err error)
 	Discard(ctx context.Context, endpoint, reason string) (discarded int, err error)
 	RevealPayload(ctx context.Context, id payment.ID, reason string) (operator.Revealed, error)
+	AcceptTimeline(ctx context.Context, since time.Time, reason string) (outbox.Server, error)
 }
 
 // Config configures the console. The zero value of every field means its default.
@@ -83,6 +88,8 @@ type Config struct {
 	TLS service.TLSFiles
 	// ReportsFolder is where railhead prove --report files the reports of the cell; empty: none are shown.
 	ReportsFolder string
+	// DatabaseSizeLimit is the size that the disk of the database can hold, in bytes; 0: it is not known.
+	DatabaseSizeLimit int64
 	// ConnectionsMax is the maximum of open connections; default 200.
 	ConnectionsMax int
 	// RequestTimeout bounds the work for one page or act; default 15 s.
@@ -142,6 +149,9 @@ func (c Config) validate(logins []Login) error {
 	service.Within(&b, "session max", c.SessionMax, time.Minute, 7*24*time.Hour)
 	service.Within(&b, "sessions", c.SessionsMax, 1, 100_000)
 	service.Within(&b, "streams", c.StreamsMax, 1, 100_000)
+	if c.DatabaseSizeLimit < 0 {
+		b.Refuse("the size limit of the database must not be negative")
+	}
 	return b.Err()
 }
 

@@ -136,6 +136,26 @@ func (g gated) Installed(ctx context.Context) (reader.Schema, []reader.Suspensio
 	return found.a, found.b, err
 }
 
+func (g gated) Database(ctx context.Context) (reader.Database, error) {
+	return through(ctx, g, g.reader.Database)
+}
+
+func (g gated) LargestTables(ctx context.Context) ([]reader.TableSize, error) {
+	return through(ctx, g, g.reader.LargestTables)
+}
+
+func (g gated) ExpiringSoon(ctx context.Context) ([]reader.Expiring, bool, error) {
+	found, err := through(ctx, g, func(ctx context.Context) (and[[]reader.Expiring, bool], error) {
+		soon, more, err := g.reader.ExpiringSoon(ctx)
+		return and[[]reader.Expiring, bool]{soon, more}, err
+	})
+	return found.a, found.b, err
+}
+
+func (g gated) Tokens(ctx context.Context) ([]reader.ListedToken, error) {
+	return through(ctx, g, g.reader.Tokens)
+}
+
 func (g gated) OperatorLog(ctx context.Context, filter reader.LogFilter) ([]reader.LoggedAct, bool, error) {
 	found, err := through(ctx, g, func(ctx context.Context) (and[[]reader.LoggedAct, bool], error) {
 		acts, more, err := g.reader.OperatorLog(ctx, filter)

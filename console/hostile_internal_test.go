@@ -127,6 +127,19 @@ func (hostileReader) Installed(context.Context) (reader.Schema, []reader.Suspens
 	return filled[reader.Schema](), filled[[]reader.Suspension](), nil
 }
 
+func (hostileReader) Database(context.Context) (reader.Database, error) {
+	return filled[reader.Database](), nil
+}
+func (hostileReader) LargestTables(context.Context) ([]reader.TableSize, error) {
+	return filled[[]reader.TableSize](), nil
+}
+func (hostileReader) ExpiringSoon(context.Context) ([]reader.Expiring, bool, error) {
+	return filled[[]reader.Expiring](), true, nil
+}
+func (hostileReader) Tokens(context.Context) ([]reader.ListedToken, error) {
+	return filled[[]reader.ListedToken](), nil
+}
+
 // TestHostileText: no text of a bank, a caller or a person becomes markup, in any field of any page.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
@@ -176,13 +189,14 @@ var hostilePaths = []string{
 	"/payments/01900000-0000-7000-8000-000000000000", "/search?id=x", "/live.json", "/none", "/payments?state=%3Cimg",
 	"/rails", "/rails/" + inAPath, "/rails/x?from=%3Cimg", "/participants?prefix=" + inAPath + "&after=" + inAPath,
 	"/participant?id=" + inAPath, "/endpoints?did=" + inAPath, "/components",
+	"/database", "/tokens", "/alerts",
 	"/dead-letters", "/dead-letters?code=" + inAPath + "&rail=x", "/dead-letters?triage=%3Cimg",
 	"/audit", "/audit/log?act=" + inAPath + "&person=%22%3E%3Cimg", "/audit/proofs/members", "/audit/proofs/%3Cimg%3E",
 }
 
 // shown are the beginnings of paths whose pages show text of the ledger.
 var shown = []string{"/payments/", "/rails/" + inAPath, "/participant",
-	"/endpoints", "/components", "/dead-letters?code", "/audit/log",
+	"/endpoints", "/components", "/database", "/tokens", "/dead-letters?code", "/audit/log",
 }
 
 func visitHostile(t *testing.T, c *Console, name, path string) {

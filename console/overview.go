@@ -40,7 +40,10 @@ type overviewBody struct {
 	Groups []failureGroup
 	More   bool // there are more dead letters
 	Pauses []string
-	Now    string
+	// Expiring are the payments that expire soon; MoreExpiring says that there are more.
+	Expiring     []reader.Expiring
+	MoreExpiring bool
+	Now          string
 }
 
 // overview shows the state of the cell.
@@ -64,7 +67,8 @@ func (c *Console) stateFor(w http.ResponseWriter, r *http.Request) *seen {
 }
 
 func bodyOf(s *seen) overviewBody {
-	body := overviewBody{Groups: groupsOf(s.Groups, s.More, ""), More: s.More, Now: explain.Clock(s.Now)}
+	body := overviewBody{Groups: groupsOf(s.Groups, s.More, ""), More: s.More, Now: explain.Clock(s.Now),
+		Expiring: s.Expiring, MoreExpiring: s.MoreExpiring}
 	var waiting, due, unknown, inFlight, oldest int64
 	var calls, slots, open int
 	capped := false
@@ -100,6 +104,9 @@ func bodyOf(s *seen) overviewBody {
 			Metric: "stuck_dispatching_count", Alert: "RailheadStuckDispatching"},
 		{Name: "outcome unknown", Value: count(unknown) + uncounted, Tone: toneIf(unknown > 0, explain.Alarm),
 			Metric: "railhead_unknown_open", Alert: "RailheadUnknownsGrowing", Link: "/payments?state=UNKNOWN"},
+		{Name: "expire soon", Value: strconv.Itoa(len(s.Expiring)) + plus(s.MoreExpiring), Note: "within 15 minutes",
+			Tone: toneIf(len(s.Expiring) > 0, explain.Alarm), Metric: "railhead_expiring_soon",
+			Alert: "RailheadPaymentNearExpiry", Link: "#expiring"},
 		{Name: "dead letters", Value: count(s.Letters()) + plus(s.More), Tone: toneIf(s.Letters() > 0, explain.Alarm),
 			Metric: "dlq_depth", Alert: "RailheadDeadLettersGrowing", Link: "/dead-letters"},
 		{Name: "breakers open", Value: strconv.Itoa(open), Tone: toneIf(open > 0, explain.Alarm),

@@ -29,9 +29,14 @@ type paymentBody struct {
 	Did     string // the act that was just done; empty: none
 	Seen    string // what the forms of acts are about
 	Trace   string // the address of the trace of its enqueue; empty: none
+	// ExpiresSoon says that it is pending and expires within 15 minutes, or has expired.
+	ExpiresSoon bool
 	// Deliveries are the lines about each endpoint.
 	Deliveries []explain.Fact
 }
+
+// expirySoon is from when on the expiry of a payment is an alarm, as in the alerts.
+const expirySoon = 15 * time.Minute
 
 // storyRow is a line of the history.
 type storyRow struct {
@@ -111,6 +116,7 @@ func (c *Console) paymentBody(line reader.Timeline, deliveries []reader.Delivery
 	if p := line.Pending; p != nil && p.DueInMS > 0 && !p.Quarantine && p.Pause == nil {
 		body.Due, body.DueInMS = p.NextAttemptAt, p.DueInMS
 	}
+	body.ExpiresSoon = line.Pending != nil && !line.ExpiresAt.IsZero() && line.ExpiresAt.Sub(line.Now) < expirySoon
 	if line.DeadLetter.Open() {
 		body.Remedy = explain.Remedy(line)
 	}

@@ -50,6 +50,7 @@ type railBody struct {
 	Everything string // the pause of everything; empty: none
 	Lanes      []laneRow
 	Profile    profileBody
+	Ends       []endRow
 	Codes      codesBody
 	Versions   []reader.ProfileVersion
 	Older      int // the older versions begin below this one; 0: there are none
@@ -105,7 +106,7 @@ func (c *Console) rail(w http.ResponseWriter, r *http.Request, person Person) {
 	body := railBody{
 		Name: name, Pausing: c.pausing(ofRails, name, "rail", own, person), Profile: profileOf(profiles.InForce),
 		Codes: codesOf(codes, profiles.InForce), Versions: profiles.Versions, InForce: profiles.InForce.Version,
-		Changes: changesOf(query, profiles), Did: c.justDone(r),
+		Ends: endsOf(codes.Ends), Changes: changesOf(query, profiles), Did: c.justDone(r),
 	}
 	if profiles.More {
 		body.Older = profiles.Versions[len(profiles.Versions)-1].Version

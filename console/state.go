@@ -18,7 +18,10 @@ type seen struct {
 	Groups []reader.LetterGroup // of open dead letters
 	More   bool                 // there are more dead letters than Groups counts
 	Pace   *reader.Pace         // nil: it could not be read
-	Read   time.Time            // by this host's clock
+	// Expiring are the payments that expire soon; MoreExpiring says that there are more.
+	Expiring     []reader.Expiring
+	MoreExpiring bool
+	Read         time.Time // by this host's clock
 }
 
 // Letters counts the open dead letters.
@@ -92,6 +95,9 @@ func (c *Console) look(ctx context.Context) (*seen, error) {
 		return nil, err
 	}
 	if now.Groups, now.More, err = c.ungated.LettersByCode(ctx, reader.LetterFilter{}); err != nil {
+		return nil, err
+	}
+	if now.Expiring, now.MoreExpiring, err = c.ungated.ExpiringSoon(ctx); err != nil {
 		return nil, err
 	}
 	// The archive may be locked while a month is attached; the rest of the state is no less true.

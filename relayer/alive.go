@@ -43,8 +43,9 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	at := clock.Now()
 	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(outbox.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
-		Budget: r.budget.reported(), Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
-		Lanes: r.laneReports(),
+		Budget: r.budget.reported(), Status: status,
+		Activity: fmt.Sprintf("%d answers to record; its notifier is %s", r.waiting(), r.NotifierState()),
+		Lanes:    r.laneReports(),
 	}))
 	switch {
 	case err == nil:

@@ -77,7 +77,7 @@ func newConsole(ctx context.Context, s settings, _ *metrics.Set, log *slog.Logge
 	}
 	one, err := console.New(console.Config{
 		Cell: s.Cell, Version: buildVersion(), PublicURL: s.ConsolePublicURL, Announce: announce,
-		TraceURL: s.ConsoleTraceURL, ReportsFolder: s.ConsoleReports,
+		TraceURL: s.ConsoleTraceURL, ReportsFolder: s.ConsoleReports, DatabaseSizeLimit: s.DatabaseSizeLimit,
 		TLS: service.TLSFiles{Certificate: s.ConsoleCertFile, Key: s.ConsoleKeyFile, ClientCA: s.ConsoleClientCAFile},
 	}, logins, reading, acting, listen, log)
 	if err != nil {
