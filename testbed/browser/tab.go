@@ -143,6 +143,13 @@ func (t *Tab) run(script string) error {
 	return err
 }
 
+// Post sends a form to an address of the page's site, as a script of the page would, and returns the status of the
+// answer.
+func (t *Tab) Post(address, form string) (status int, err error) {
+	return ask[int](t, `fetch(%s, {method: "POST", body: %s, redirect: "manual",
+	  headers: {"Content-Type": "application/x-www-form-urlencoded"}}).then((answer) => answer.status)`, address, form)
+}
+
 // Path is the address of the page without its host.
 func (t *Tab) Path() (string, error) { return ask[string](t, `location.pathname + location.search`) }
 

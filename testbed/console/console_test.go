@@ -4,10 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
@@ -134,5 +136,36 @@ func TestStepsCoverActs(t *testing.T) {
 				t.Errorf("the step at %s names a payment that is not made: %s", step.At, text)
 			}
 		}
+	}
+}
+
+// TestByHandCoversActs holds the requests by hand to the routes of acts.
+func TestByHandCoversActs(t *testing.T) {
+	t.Parallel()
+	all := routes(t)
+	for pattern := range all {
+		of, isAct := strings.CutPrefix(pattern, "POST ")
+		if isAct = isAct && of != "/logout" && !strings.HasPrefix(of, "/login/"); isAct != (len(byHand[pattern]) > 0) {
+			t.Errorf("route %q: is an act %t, requests by hand %q", pattern, isAct, byHand[pattern])
+		}
+	}
+	for pattern := range byHand {
+		if !all[pattern] {
+			t.Errorf("byHand has %q, which the console does not have", pattern)
+		}
+	}
+	for _, act := range explain.Acts(reader.Timeline{}) {
+		if !slices.ContainsFunc(byHand["POST /payments/{id}/{act}"], func(address string) bool {
+			return strings.HasSuffix(address, "/"+act.Name)
+		}) {
+			t.Errorf("no request by hand does %s", act.Name)
+		}
+	}
+	matrix, err := acl.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := operatorCalls(matrix); len(calls) < 15 || !slices.Contains(calls, "resume_rail(NULL::text, NULL::text)") {
+		t.Errorf("the functions of operators are %q", calls)
 	}
 }

@@ -179,8 +179,8 @@ var apart = map[string]string{
 	"GET /login/link":         "each hand logs in by it before its first step",
 	"POST /login/link":        "each hand logs in by it before its first step",
 	"POST /components/accept": "needs a suspension, which stops the other acts: testbed/alertdrill ends one by it",
-	"GET /login/oidc":         "needs a provider: console/login_internal_test.go has one",
-	"GET /login/oidc/back":    "needs a provider: console/login_internal_test.go has one",
-	"GET /login/certificate":  "needs certificates in the browser: console/login_internal_test.go has clients with them",
-	"POST /login/certificate": "needs certificates in the browser: console/login_internal_test.go has clients with them",
+	"GET /login/oidc":         "the logins at a provider go through it: logins.go",
+	"GET /login/oidc/back":    "the logins at a provider go through it: logins.go",
+	"GET /login/certificate":  "a client of HTTPS logs in by the form of this page: certificates.go",
+	"POST /login/certificate": "a client of HTTPS logs in by it: certificates.go",
 }

@@ -85,6 +85,10 @@ func Walk(ctx context.Context, o Options) (err error) {
 			return fmt.Errorf("%s: %w", each.name, err)
 		}
 	}
+	entering := &walker{hand: hands[0], names: payments[hands[0].name], out: o, tally: &sum}
+	if err := entering.logins(ctx, w, b); err != nil {
+		return fmt.Errorf("logins: %w", err)
+	}
 	o.say("took %s", time.Since(begun).Round(100*time.Millisecond))
 	o.say("hands=%d steps=%d audits=%d faults=%d", sum.hands, sum.steps, sum.audits, sum.faults)
 	if sum.faults > 0 || sum.hands == 0 {
