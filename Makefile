@@ -34,7 +34,7 @@ TIMED = trap 'printf "make %s: %d s\n" $@ "$$SECONDS" >&2' EXIT;
 
 # Without -trimpath these share their compiled packages, those of the standard library included, with go test.
 TRIM := -trimpath
-run journeys check test offences late-matrix bench-smoke: TRIM :=
+run journeys check test console offences late-matrix bench-smoke: TRIM :=
 
 .PHONY: help
 help: ## List the targets
@@ -79,7 +79,7 @@ check: postgres ## Check what a developer changes all day, within 90 seconds: fo
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/check.sh $(ARGS)
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) $(if $(filter ./... ./testbed/... ./testbed/browser%,$(PKG)),browser-if-any) ## Run the tests of every module in short, about 10 minutes, on one private PostgreSQL (LONG=1: whole; PKG: those alone, whole; ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) $(if $(filter ./... ./testbed/... ./testbed/browser% ./testbed/alertdrill%,$(PKG)),browser-if-any) ## Run the tests of every module in short, about 10 minutes, on one private PostgreSQL (LONG=1: whole; PKG: those alone, whole; ARGS, PG)
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/test.sh $(if $(LONG)$(filter-out ./...,$(PKG)),,--short) '$(PKG)' -count=1 -timeout $(TEST_TIMEOUT) $(ARGS)
 
 .PHONY: lint
@@ -150,8 +150,13 @@ journeys: pgrun ## Type what newcomers type, as a caller, on call and as an audi
 	@$(TIMED) testbed/journeys/run.sh
 
 .PHONY: console
-console: programs postgres browser $(TESTBED) ## Go through every page and act of the console with a headless Chromium, by mouse, by keyboard and without JavaScript (HAND=mouse, keyboard or no-scripts)
+console: programs postgres browser $(TESTBED) ## Go through every page, act and login of the console with a headless Chromium, by mouse, by keyboard and without JavaScript (HAND=mouse, keyboard or no-scripts)
 	@$(TIMED) $(TESTBED) console -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(HAND),-hand $(HAND))
+
+.PHONY: console-clicks
+console-clicks: programs postgres browser $(TESTBED) ## Break a running Railhead as make alerts does; find each cause, runbook and act within five clicks of the console's first page (FAULT=alert ARGS=-short)
+	@scripts/install-faketime.sh >/dev/null
+	@$(TIMED) $(TESTBED) console-clicks -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
 
 .PHONY: screenshots
 screenshots: programs postgres browser $(TESTBED) ## Take pictures of the pages of the console in three widths, light and dark, into build/screenshots (HEIGHT=2400)

@@ -18,6 +18,7 @@ api          api
 events       events
 recovery     recovery
 console      console
+console-clicks console-clicks
 console-scale console-scale
 late-matrix  late-matrix ONE_OF=10
 model        test PKG=./testbed/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h

@@ -30,6 +30,7 @@ var elsewhere = []struct {
 	{page: "docs/console.md", begins: "export RAILHEAD_READER_URL=", whole: true, because: "settings of a console behind a proxy; make console starts several"},
 	{page: "docs/console.md", begins: "export RAILHEAD_CONSOLE_OIDC_ISSUER=", whole: true, because: "it needs a provider; the tests of the console have one"},
 	{page: "docs/console.md", begins: "make console ", because: "it needs Chromium, and an installation of its own"},
+	{page: "docs/console.md", begins: "make console-clicks ", because: "it needs Chromium, and an installation that it breaks"},
 	{page: "docs/console.md", begins: "make screenshots ", because: "it needs Chromium, and an installation of its own"},
 	{page: "docs/console.md", begins: "make console-scale ", because: "it needs Chromium and 8 GB of disk"},
 	{page: "docs/operations.md", begins: "RAILHEAD_RELAYER_URL='postgres://relayer@pooler:6432", whole: true, because: "settings of a process behind PgBouncer; make faults runs one"},

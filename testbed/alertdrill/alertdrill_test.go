@@ -27,12 +27,6 @@ func TestShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binaries := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binaries, "./cmd/railhead", "./cmd/railsim")
-	build.Dir = "../.."
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, said)
-	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +34,22 @@ func TestShort(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out strings.Builder
-	err = Run(ctx, Options{Root: root, Binaries: binaries, Programs: programs, Short: true, Out: &out})
+	err = Run(ctx, Options{Root: root, Binaries: builtBinaries(t), Programs: programs, Short: true, Out: &out})
 	if err != nil || !strings.HasSuffix(out.String(), "rules=3 fired=3 resolved=3 stray=0\n") {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
+}
+
+// builtBinaries builds railhead and railsim into a folder of the test's.
+func builtBinaries(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", folder, "./cmd/railhead", "./cmd/railsim")
+	build.Dir = "../.."
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, said)
+	}
+	return folder
 }
 
 // TestEveryRuleHasItsFault compares the faults with the rules, and the explained pairs with both.

@@ -48,6 +48,7 @@ func (w *world) startAhead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.ahead = server
 	w.closing = append(w.closing, func() { _ = server.StopImmediate(context.Background()) })
 	if _, err := install.On(ctx, server, cell, timeBudget); err != nil {
 		return err

@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if len(chosen) == 0 {
 		return fmt.Errorf("no fault %q", o.Only)
 	}
-	w, err := newWorld(ctx, o.Root, o.Binaries, o.Programs)
+	w, err := newWorld(ctx, o.Root, o.Binaries, "", o.Programs)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,8 @@ type world struct {
 	targets  map[string]promrun.Target // their metrics
 	calls    string                    // where callbacks are taken
 	enqueued int
-	aheadDir string // of the clock that runs ahead
+	aheadDir string           // of the clock that runs ahead
+	ahead    *pgserver.Server // with that clock
 	healing  []func() error
 	// closing holds the functions that release what faults have left open. They are called when the
 	// world is closed.
@@ -89,8 +90,11 @@ var profileText string
 // The sum of a profile's timeouts stays below the claim timeout, as in a real installation.
 var profileTemplate = template.Must(template.New("profile").Parse(profileText))
 
-// newWorld starts PostgreSQL, the banks and the components; startPrometheus starts the rest.
-func newWorld(ctx context.Context, root, binaries string, programs promrun.Programs) (_ *world, err error) {
+// newWorld starts PostgreSQL, with its data in a folder or in /tmp, the banks and the components; startPrometheus
+// starts the rest.
+func newWorld(
+	ctx context.Context, root, binaries, data string, programs promrun.Programs,
+) (_ *world, err error) {
 	w := &world{
 		root: root, binaries: binaries, programs: programs,
 		banks: make(map[string]*bank), services: make(map[string]*child.Process), targets: make(map[string]promrun.Target),
@@ -104,7 +108,7 @@ func newWorld(ctx context.Context, root, binaries string, programs promrun.Progr
 		return nil, err
 	}
 	settings := map[string]string{"max_connections": "100"}
-	if w.server, err = pgserver.Start(ctx, pgserver.Options{Settings: settings}); err != nil {
+	if w.server, err = pgserver.Start(ctx, pgserver.Options{Settings: settings, TempRoot: data}); err != nil {
 		return nil, err
 	}
 	admin, err := install.On(ctx, w.server, cell, timeBudget)

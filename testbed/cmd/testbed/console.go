@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/railhead-pay/railhead/testbed/alertdrill"
 	"github.com/railhead-pay/railhead/testbed/browser"
 	"github.com/railhead-pay/railhead/testbed/console"
 )
@@ -65,6 +66,45 @@ func driveConsole(
 	}
 	fmt.Fprintf(os.Stderr, "testbed %s: %v\n", name, err)
 	if errors.Is(err, console.ErrBroken) {
+		return exitBroken
+	}
+	return exitTrouble
+}
+
+// clickConsole is "testbed console-clicks": from the first page of the console to the cause of each fault of the
+// alerts, to its runbook, and to the act that mends it.
+func clickConsole(ctx context.Context, args []string) int {
+	o := alertdrill.ClickOptions{Say: func(format string, args ...any) {
+		fmt.Fprintf(os.Stdout, "clicks: "+format+"\n", args...)
+	}}
+	flags := flag.NewFlagSet("testbed console-clicks", flag.ContinueOnError)
+	flags.StringVar(&o.Root, "root", ".", "the repository's `folder`")
+	flags.StringVar(&o.Binaries, "binaries", "build/bin", "`folder` of railhead and railsim")
+	flags.StringVar(&o.Data, "data", "", "`folder` for the data of the server; empty is /tmp")
+	flags.StringVar(&o.Only, "fault", "", "this one only, by the `name` of its alert")
+	flags.BoolVar(&o.Short, "short", false, "a few faults only, as in make test")
+	if flags.Parse(args) != nil || flags.NArg() > 0 {
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeout(ctx, alertsWithin)
+	defer cancel()
+	err := error(nil)
+	for _, path := range []*string{&o.Root, &o.Binaries} {
+		if err == nil {
+			*path, err = filepath.Abs(*path)
+		}
+	}
+	if err == nil {
+		o.Browser, err = browser.Find(ctx, o.Root)
+	}
+	if err == nil {
+		err = alertdrill.Clicks(ctx, o)
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "testbed console-clicks:", err)
+	if errors.Is(err, alertdrill.ErrNotFound) {
 		return exitBroken
 	}
 	return exitTrouble

@@ -38,6 +38,7 @@ var commands = []struct {
 	{"mutants", "take each guard out of a copy, and see what notices", removeGuards},
 	{"alerts", "break a running installation in one way for each alert", drillAlerts},
 	{"console", "go through every page and act of the console with a browser", walkConsole},
+	{"console-clicks", "go from the console's first page to the cause, runbook and act of each fault of the alerts", clickConsole},
 	{"screenshots", "take pictures of the pages of the console", photographConsole},
 	{"console-scale", "measure how soon pages of the console are painted with a large archive", scaleConsole},
 	{"caller", "the ingest client that faults start", caller},
