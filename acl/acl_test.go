@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func services() []string {
 	return []string{
 		"railhead_ingest", "railhead_executor", "railhead_callbacks", "railhead_api", "railhead_operator",
-		"railhead_control", "railhead_readonly", "railhead_auditor",
+		"railhead_control", "railhead_readonly", "railhead_auditor", "railhead_contract",
 	}
 }
 

@@ -13,7 +13,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Owner != "railhead_owner" || len(m.Roles) != 10 {
+	if m.Owner != "railhead_owner" || len(m.Roles) != 11 {
 		t.Errorf("got owner %q and %d roles", m.Owner, len(m.Roles))
 	}
 }

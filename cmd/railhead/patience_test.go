@@ -45,7 +45,7 @@ func TestOwnProgress(t *testing.T) {
 	}
 	walk(rootCommand())
 	for _, name := range []string{"run", "relayer", "reaper", "callbacks", "api", "events", "console", "dev", "log",
-		"payment tail", "prove", "prove run", "enqueue"} {
+		"payment tail", "prove", "prove run", "enqueue", "prune"} {
 		if path := "railhead " + name; !marked[path] {
 			t.Errorf("%s is not marked: its output would be mixed with another progress", path)
 		}

@@ -2,7 +2,8 @@
 --   Whether the instruction is older than the oldest partition of the archive: its month was
 --   detached, and only the registry remembers it. While no DEFAULT partition is attached, the
 --   answer is false, because the rows may be in that partition.
--- reads:   the catalog.   locks: nothing.   called by: record_late_outcome, outcome_place, recall_memory, executor.
+-- reads:   the catalog.   locks: nothing.   called by: record_late_outcome, outcome_place, recall_memory, prune,
+--          executor.
 CREATE OR REPLACE FUNCTION {cell}.left_the_archive(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

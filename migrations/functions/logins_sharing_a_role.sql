@@ -16,7 +16,7 @@ AS $$
     WHERE NOT starts_with(r.rolname, 'pg_')
       AND r.rolname NOT IN ('railhead_owner', 'railhead_ingest', 'railhead_executor', 'railhead_callbacks',
         'railhead_api', 'railhead_events',
-        'railhead_operator', 'railhead_control', 'railhead_readonly', 'railhead_auditor')
+        'railhead_operator', 'railhead_control', 'railhead_readonly', 'railhead_auditor', 'railhead_contract')
     UNION
     SELECT m.member FROM pg_auth_members m JOIN down ON down.oid = m.roleid
   )

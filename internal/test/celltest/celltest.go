@@ -49,11 +49,13 @@ const (
 	Control   = install.Control
 	Readonly  = install.Readonly
 	Auditor   = install.Auditor
+	Contract  = install.Contract
 )
 
 // Logins maps each login to its role.
 func Logins() map[string]string {
-	return install.Logins(Ingest, Relayer, Reaper, Callbacks, API, Events, Operator, Control, Readonly, Auditor)
+	return install.Logins(Ingest, Relayer, Reaper, Callbacks, API, Events, Operator, Control, Readonly, Auditor,
+		Contract)
 }
 
 // Bank is the rail that every cell has, and BankProfile its profile: a rail that answers finally

@@ -34,6 +34,7 @@ const (
 	Readonly  = "railhead_readonly_login"
 	Metrics   = "railhead_metrics_login"
 	Auditor   = "railhead_auditor_login"
+	Contract  = "railhead_contract_login"
 )
 
 // Logins maps each login to its role; with names, only those logins.
@@ -42,6 +43,7 @@ func Logins(names ...string) map[string]string {
 		Relayer: "railhead_executor", Reaper: "railhead_executor", Callbacks: "railhead_callbacks", Ingest: "railhead_ingest",
 		API: "railhead_api", Events: "railhead_events", Operator: "railhead_operator", Operator2: "railhead_operator",
 		Control: "railhead_control", Readonly: "railhead_readonly", Metrics: "railhead_readonly", Auditor: "railhead_auditor",
+		Contract: "railhead_contract",
 	}
 	if len(names) > 0 {
 		wanted := make(map[string]bool, len(names))

@@ -33,6 +33,7 @@ var offers = []offer{
 	{"relayer", "railhead_relayer_login", "RAILHEAD_RELAYER_URL", "Claims and sends payments."},
 	{"reaper", "railhead_reaper_login", "RAILHEAD_REAPER_URL", "Repairs what a dead relayer left."},
 	{"control", "railhead_control_login", "RAILHEAD_AUDITOR_URL", "Runs the proofs of the sequences."},
+	{"contract", "railhead_contract_login", "psql", "Reads the view outbox_contract, and nothing else."},
 }
 
 // switches lists the faults that the simulated bank can be given, as rules of railsim.
