@@ -122,7 +122,8 @@ func TestPruneKeeps(t *testing.T) {
 
 	d.do(`ALTER TABLE railhead.payment_outbox_attempts DETACH PARTITION ` + d.text(`SELECT tableoid::regclass::text
 		FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 LIMIT 1`, [16]byte(failed)))
-	same(t, "pruned of a month that has left", d.prune(false), operator.Pruned{Seen: 6, Pruned: 2, Open: 1, Recent: 1, Needed: 2})
+	same(t, "pruned of a month that has left", d.prune(false),
+		operator.Pruned{Seen: 6, Pruned: 2, Open: 1, Recent: 1, Needed: 2})
 	same(t, "what the month's FAILED one has", d.letter(failed), "")
 	same(t, "late", d.late(callback(failed, payment.ResultExecuted, "ref")), payment.VerdictRetired)
 	same(t, "what is logged", d.text(`SELECT actor || ' ' || act || ' ' || subject || ' ' || reason || ' ' || (detail ->> 'pruned')
@@ -155,14 +156,17 @@ func TestPruneRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", call, err, want)
 		}
 	}
-	for _, login := range []string{celltest.Relayer, celltest.Readonly, celltest.Auditor, celltest.Contract, celltest.Ingest} {
+	for _, login := range []string{
+		celltest.Relayer, celltest.Readonly, celltest.Auditor, celltest.Contract, celltest.Ingest,
+	} {
 		_, err := d.Conn(t, login).Exec(t.Context(), `SELECT railhead.prune('dead-letters', now() - interval '8 days', 'w', NULL, 10, true)`)
 		same(t, login, ledger.SQLState(err), "42501")
 	}
 	_, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "a", Kind: "relayer", Host: "h", Version: "v",
 		Status: "running"})
 	d.must(err)
-	_, err = d.operator().Prune(t.Context(), operator.Pruning{What: operator.PruneLetters, Age: 8 * 24 * time.Hour, Reason: why})
+	_, err = d.operator().Prune(t.Context(),
+		operator.Pruning{What: operator.PruneLetters, Age: 8 * 24 * time.Hour, Reason: why})
 	if !errors.Is(err, outbox.ErrNotAllowed) {
 		t.Errorf("on a server that was not compared: %v", err)
 	}
@@ -243,7 +247,8 @@ func TestPruneHeartbeats(t *testing.T) {
 	d.do(`UPDATE railhead.outbox_heartbeats SET vouched = name = 'recent'`)
 	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - CASE name WHEN 'relayer' THEN interval '29 days'
 		ELSE interval '30 days' END WHERE name <> 'recent'`)
-	done, err := d.operator().Prune(t.Context(), operator.Pruning{What: operator.PruneHeartbeats, Age: 8 * 24 * time.Hour, Reason: why})
+	done, err := d.operator().Prune(t.Context(),
+		operator.Pruning{What: operator.PruneHeartbeats, Age: 8 * 24 * time.Hour, Reason: why})
 	d.must(err)
 	same(t, "pruned", done.Pruned, 2)
 	same(t, "left", d.text(`SELECT string_agg(name, ', ' ORDER BY name) FROM railhead.outbox_heartbeats

@@ -73,7 +73,8 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
 		withProgress(enqueueCommand()), paymentCommand(), deadLetterCommand(), participantCommand(), intakeCommand(),
-		tokenCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), withProgress(pruneCommand()), proveCommand(),
+		tokenCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), withProgress(pruneCommand()),
+		proveCommand(),
 		versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)

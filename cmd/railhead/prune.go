@@ -28,14 +28,13 @@ func pruneCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove closed dead letters and ended heartbeats that nothing needs any more",
-		Long: "Remove the dead letters that were closed, and the heartbeats of components that ended, before a time. It is\n" +
-			"an age, such as 90d or 2160h, or a time, such as 2026-01-01T00:00:00Z, and at least 7 days ago by the clock of\n" +
-			"the database. What a rule or a proof still needs stays: the letter of a FAILED payment until its month has\n" +
+		Long: "Remove the dead letters that were closed, and the heartbeats of components that ended, before a time. It\n" +
+			"is an age, such as 90d or 2160h, or a time, such as 2026-01-01T00:00:00Z, and at least 7 days ago by the clock\n" +
+			"of the database. What a rule or a proof still needs stays: the letter of a FAILED payment until its month has\n" +
 			"left the archive, one of reason UNCLAIMABLE likewise, and the last relayer's heartbeat. The archive, the\n" +
 			"registry and the operator log are never pruned (docs/operations.md#retention).\n\n" +
-			"It looks at " + strconv.Itoa(operator.PruneBatch) + " rows in a transaction, each with a row of the operator log: " +
-			"Ctrl-C leaves the batches\n" +
-			"that are done. Connects with RAILHEAD_OPERATOR_URL.",
+			"It looks at " + strconv.Itoa(operator.PruneBatch) + " rows in a transaction, each with a row of the operator " +
+			"log: Ctrl-C leaves the batches\nthat are done. Connects with RAILHEAD_OPERATOR_URL.",
 		Example: "  railhead prune --dead-before 90d --dry-run --reason \"what would go\"\n" +
 			"  railhead prune --dead-before 90d --reason \"retention of 90 days\"",
 		RunE: func(cmd *cobra.Command, args []string) error {

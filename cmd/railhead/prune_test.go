@@ -40,7 +40,8 @@ func TestPrune(t *testing.T) {
 	const kept = "; kept: 1 open, 0 closed too recently, 0 still needed\n"
 	acts := `SELECT count(*) FROM railhead.payment_operator_log WHERE act = 'PRUNE'`
 	got := who.want(exitOK, "prune", "--dead-before", "8d", "--reason", "retention", "--dry-run")
-	if !strings.HasPrefix(got.out, "dead letters: 1 of 2 would be pruned"+kept+"heartbeats: 0 of ") || cell.Int(acts) != 0 {
+	if !strings.HasPrefix(got.out, "dead letters: 1 of 2 would be pruned"+kept+"heartbeats: 0 of ") ||
+		cell.Int(acts) != 0 {
 		t.Errorf("a dry run says %s", got.out)
 	}
 	got = who.want(exitOK, "prune", "--dead-before", "192h", "--reason", "retention")

@@ -201,6 +201,8 @@ func (d *desk) psql(t *testing.T, e example) {
 		login = d.logins["admin"]
 	case strings.Contains(e.text, "reveal_payload"):
 		login = d.logins["operator"]
+	case strings.Contains(e.text, "outbox_contract"):
+		login = d.logins["contract"]
 	case strings.Contains(e.text, "payment_outbox_suspensions"):
 		login = d.logins["reader"]
 	}
