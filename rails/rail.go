@@ -86,7 +86,9 @@ type Inquiry struct {
 	InstructionID string
 	ParticipantID string
 	Reference     string // the rail's own reference, if an earlier answer contained one
-	SendNo        int    // sends that may have reached the rail so far
+	// Payload is that of the sends, as Send.Payload, for a rail that shows what it stored.
+	Payload []byte
+	SendNo  int // sends that may have reached the rail so far
 	// RenderVersion is that of the earlier sends; empty if it is not known. A rail that would ask
 	// another system than the one they went to answers UNAVAILABLE: the other system does not have
 	// the payment, which proves nothing.

@@ -152,8 +152,8 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		Reference: claim.RailReference, SendNo: claim.SendCount, RenderVersion: claim.RenderVersion, TraceParent: parent,
-		TraceState: state, OnPhase: reached,
+		Payload: claim.Payload, Reference: claim.RailReference, SendNo: claim.SendCount,
+		RenderVersion: claim.RenderVersion, TraceParent: parent, TraceState: state, OnPhase: reached,
 	})
 }
 

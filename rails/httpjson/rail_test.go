@@ -102,6 +102,7 @@ func instruction(t testing.TB) rails.Send {
 
 func TestConformance(t *testing.T) {
 	railtest.Run(t, railtest.Subject{
+		Witness: railtest.HTTP("Idempotency-Key"),
 		Open: func(t testing.TB, baseURL string, profile rails.Profile) rails.Rail {
 			return open(t, config(t, baseURL), profile)
 		},
@@ -133,8 +134,7 @@ func TestConformance(t *testing.T) {
 			}
 			return railtest.Answer{Status: 422, Body: `{"status":"REFUSED","code":"AC04","message":` + string(quoted) + `}`}
 		},
-		KeyHeader: "Idempotency-Key",
-		Secrets:   []string{apiKey, bearer, hmacKey},
+		Secrets: []string{apiKey, bearer, hmacKey},
 	})
 }
 

@@ -1,12 +1,8 @@
 package railtest
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,74 +17,56 @@ import (
 // particular with an Idempotency-Key header.
 func oneRequestASend(t *testing.T, s Subject) {
 	var mute atomic.Bool
-	b := openBank(t, func(c *client) {
+	b := s.Witness.Open(t, func(c Request) {
 		if mute.Load() {
-			c.Close()
+			c.Cut()
 			return
 		}
-		c.say(s.Sends[payment.ResultAccepted], c.railKey(s))
+		c.Say(s.Sends[payment.ResultAccepted])
 	})
-	rail := s.open(t, b.url)
+	rail := s.Begin(t, b.Address())
 	for n := range 6 {
-		first := s.next()
+		first := s.Next()
 		mute.Store(false)
-		want(t, s.send(t, rail, first), payment.ResultAccepted, true)
-		second := s.next()
+		Want(t, s.Call(t, rail, first), payment.ResultAccepted, true)
+		second := s.Next()
 		mute.Store(true)
-		want(t, s.send(t, rail, second), payment.ResultUnknown, true)
-		if times := b.times(second.RailKey); times != 1 {
+		Want(t, s.Call(t, rail, second), payment.ResultUnknown, true)
+		if times := b.Times(second.RailKey); times != 1 {
 			t.Errorf("round %d: the bank saw the payment %d times", n, times)
 		}
 	}
-	reused := 0
-	for _, request := range b.requests() {
-		if request.reused {
-			reused++
-		}
-	}
-	if reused == 0 {
+	if one, ok := b.(interface{ reused() bool }); ok && !one.reused() {
 		t.Log("the rail never used a connection twice; the trap could not close")
 	}
 }
 
 // manyAtOnce tests that concurrent sends are one request each, and get their own answers.
 func manyAtOnce(t *testing.T, s Subject) {
-	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
-	rail := s.open(t, b.url)
+	b := s.Witness.Open(t, func(c Request) { c.Say(s.Sends[payment.ResultAccepted]) })
+	rail := s.Begin(t, b.Address())
 	sends := make([]rails.Send, 64)
 	var calls sync.WaitGroup
 	for n := range sends {
-		sends[n] = s.next()
-		calls.Go(func() { want(t, s.send(t, rail, sends[n]), payment.ResultAccepted, true) })
+		sends[n] = s.Next()
+		calls.Go(func() { Want(t, s.Call(t, rail, sends[n]), payment.ResultAccepted, true) })
 	}
 	calls.Wait()
 	for _, send := range sends {
-		if times := b.times(send.RailKey); times != 1 {
+		if times := b.Times(send.RailKey); times != 1 {
 			t.Errorf("the bank saw a payment %d times", times)
 		}
 	}
 }
 
-// railKey returns the rail key of a request: every adapter has to put it somewhere.
-func (c *client) railKey(s Subject) string {
-	if s.KeyHeader != "" {
-		return c.request.header.Get(s.KeyHeader)
-	}
-	at := bytes.Index(c.request.body, []byte("rh0"))
-	if at < 0 || len(c.request.body) < at+34 {
-		return ""
-	}
-	return string(c.request.body[at : at+34])
-}
-
 // notSentIsFinal tests that calls cancelled at any moment return NOT_SENT only if the bank receives
 // nothing, then or later.
 func notSentIsFinal(t *testing.T, s Subject) {
-	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
-	rail := s.open(t, b.url)
+	b := s.Witness.Open(t, func(c Request) { c.Say(s.Sends[payment.ResultAccepted]) })
+	rail := s.Begin(t, b.Address())
 	var unsent []string
 	for range 300 {
-		send := s.next()
+		send := s.Next()
 		ctx, cancel := context.WithCancel(t.Context())
 		timer := time.AfterFunc(time.Duration(rand.IntN(600))*time.Microsecond, cancel)
 		got := rail.Send(ctx, send)
@@ -107,11 +85,11 @@ func notSentIsFinal(t *testing.T, s Subject) {
 		}
 	}
 	// A last payment uses the same connections, so that whatever was under way has arrived.
-	last := s.next()
-	want(t, s.send(t, rail, last), payment.ResultAccepted, true)
-	b.close()
+	last := s.Next()
+	Want(t, s.Call(t, rail, last), payment.ResultAccepted, true)
+	b.Close()
 	for _, key := range unsent {
-		if n := b.times(key); n != 0 {
+		if n := b.Times(key); n != 0 {
 			t.Errorf("NOT_SENT was said of a payment that the bank has %d times", n)
 		}
 	}
@@ -121,70 +99,49 @@ func notSentIsFinal(t *testing.T, s Subject) {
 func cancelAfterFirstByte(t *testing.T, s Subject) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	b := openBank(t, func(c *client) {
+	b := s.Witness.Open(t, func(c Request) {
 		cancel()
-		c.hang()
+		c.Hang()
 	})
-	send := s.next()
-	got := s.open(t, b.url).Send(ctx, send)
-	want(t, got, payment.ResultUnknown, true)
+	send := s.Next()
+	got := s.Begin(t, b.Address()).Send(ctx, send)
+	Want(t, got, payment.ResultUnknown, true)
 	if !got.OwnStop {
 		t.Error("our own cancellation counts against the rail")
 	}
-	if n := b.times(send.RailKey); n != 1 {
+	if n := b.Times(send.RailKey); n != 1 {
 		t.Errorf("the bank saw the payment %d times", n)
-	}
-}
-
-// noRedirect tests that no redirect takes the money elsewhere.
-func noRedirect(t *testing.T, s Subject) {
-	elsewhere := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
-	for _, status := range []int{300, 301, 302, 303, 304, 307, 308} {
-		b := openBank(t, func(c *client) {
-			fmt.Fprintf(c, "HTTP/1.1 %d Elsewhere\r\nLocation: %s/\r\nContent-Length: 0\r\n\r\n", status, elsewhere.url)
-		})
-		rail := s.open(t, b.url)
-		if got := s.send(t, rail, s.next()); got.Result != payment.ResultUnknown {
-			t.Errorf("HTTP %d: %s (%s)", status, got.Result, got.Message)
-		}
-		if len(s.Inquiries) > 0 {
-			want(t, s.inquire(t, rail, s.question()), payment.ResultUnavailable, true)
-		}
-	}
-	if n := elsewhere.arrived(); n != 0 {
-		t.Errorf("%d bytes went elsewhere", n)
 	}
 }
 
 // sameBytes tests that each send of an instruction is the same request, whichever process makes it.
 func sameBytes(t *testing.T, s Subject) {
-	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultUnknown], c.railKey(s)) })
-	send := s.next()
+	b := s.Witness.Open(t, func(c Request) { c.Say(s.Sends[payment.ResultUnknown]) })
+	send := s.Next()
 	var version string
 	for n := range 4 {
-		rail := s.open(t, b.url)
+		rail := s.Begin(t, b.Address())
 		if n > 0 && rail.RenderVersion() != version {
 			t.Errorf("render version %q, before %q", rail.RenderVersion(), version)
 		}
 		version = rail.RenderVersion()
 		send.SendNo = n + 1
-		s.send(t, rail, send)
+		s.Call(t, rail, send)
 	}
 	if version == "" {
 		t.Error("the rail has no render version")
 	}
-	all := b.requests()
+	all := b.Sends()
 	if len(all) != 4 {
 		t.Fatalf("the bank saw %d requests, want 4", len(all))
 	}
 	for _, request := range all[1:] {
-		if !bytes.Equal(request.body, all[0].body) || request.method != all[0].method || request.target != all[0].target {
-			t.Errorf("a later send differs:\n%s %s %s\n%s %s %s", all[0].method, all[0].target, all[0].body,
-				request.method, request.target, request.body)
+		if request != all[0] {
+			t.Errorf("a later send differs:\n%s\n%s", all[0], request)
 		}
-		if s.KeyHeader != "" && request.header.Get(s.KeyHeader) != send.RailKey {
-			t.Errorf("%s is %q, want the rail key %q", s.KeyHeader, request.header.Get(s.KeyHeader), send.RailKey)
-		}
+	}
+	if n := b.Times(send.RailKey); n != 4 {
+		t.Errorf("the rail key arrived %d times, want 4", n)
 	}
 }
 
@@ -192,33 +149,22 @@ func sameBytes(t *testing.T, s Subject) {
 // first. The render version distinguishes them, so that no payment is sent again to the other, and
 // an inquiry there proves nothing.
 func anotherSystem(t *testing.T, s Subject) {
-	first, second := openBank(t, func(c *client) { c.Close() }), openBank(t, func(c *client) {
-		c.say(s.Inquiries[payment.ResultNotFound], c.railKey(s))
-	})
-	before, after := s.open(t, first.url).RenderVersion(), s.open(t, second.url)
+	first := s.Witness.Open(t, func(c Request) { c.Cut() })
+	second := s.Witness.Open(t, func(c Request) { c.Say(s.Inquiries[payment.ResultNotFound]) })
+	before, after := s.Begin(t, first.Address()).RenderVersion(), s.Begin(t, second.Address())
 	if before == after.RenderVersion() {
 		t.Errorf("render version %q for two systems: a re-send would go to one that does not know the key", before)
 	}
 	if len(s.Inquiries) == 0 {
 		return
 	}
-	q := s.question()
+	q := s.Question()
 	q.RenderVersion = before
-	got := s.inquire(t, after, q)
-	want(t, got, payment.ResultUnavailable, false)
-	if n := second.arrived(); n != 0 || !got.OwnStop {
+	got := s.Inquire(t, after, q)
+	Want(t, got, payment.ResultUnavailable, false)
+	if n := second.Arrived(); n != 0 || !got.OwnStop {
 		t.Errorf("the other system was asked with %d bytes, or it counts against the rail: %+v", n, got)
 	}
 	q.RenderVersion = after.RenderVersion()
-	want(t, s.inquire(t, after, q), payment.ResultNotFound, true)
-}
-
-// reset ends a connection so that the client gets an error and no end of file.
-func (c *client) reset() {
-	if conn, ok := c.Conn.(*net.TCPConn); ok {
-		if err := conn.SetLinger(0); err != nil && !errors.Is(err, net.ErrClosed) {
-			return
-		}
-	}
-	c.Close()
+	Want(t, s.Inquire(t, after, q), payment.ResultNotFound, true)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,63 +11,34 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// inquiryProvesNothing tests that what is not an answer to an inquiry is UNAVAILABLE, and that a
-// page which the bank did not write is not "not found".
+// inquiryProvesNothing tests that an inquiry without an answer is UNAVAILABLE.
 func inquiryProvesNothing(t *testing.T, s Subject) {
 	if len(s.Inquiries) == 0 {
 		return
 	}
-	for name, raw := range map[string]string{
-		"HTML":            page(200, "<html>It works!</html>"),
-		"a proxy's 404":   page(404, "<html>Not Found</html>"),
-		"a bare 404":      page(404, ""),
-		"an empty object": page(404, "{}"),
-		"unauthorized":    page(401, "{}"),
-		"unavailable":     page(503, "{}"),
-		"half an answer":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
-		"nothing":         "",
-		"not HTTP":        "hello",
-	} {
-		b := openBank(t, func(c *client) {
-			io.WriteString(c, raw)
-			c.Close()
-		})
-		if got := s.inquire(t, s.open(t, b.url), s.question()); got.Result != payment.ResultUnavailable {
-			t.Errorf("%s: %s (%s), want UNAVAILABLE", name, got.Result, got.Message)
-		}
-		if n := len(b.requests()); n != 1 {
-			t.Errorf("%s: the bank was asked %d times", name, n)
-		}
+	b := s.Witness.Open(t, func(c Request) { c.Cut() })
+	Want(t, s.Inquire(t, s.Begin(t, b.Address()), s.Question()), payment.ResultUnavailable, true)
+	if n := b.Asked(); n != 1 {
+		t.Errorf("the bank was asked %d times", n)
 	}
-	s = s.hurried()
-	b := openBank(t, func(c *client) { c.hang() })
-	want(t, s.inquire(t, s.open(t, b.url), s.question()), payment.ResultUnavailable, true)
+	s = s.Hurried()
+	b = s.Witness.Open(t, func(c Request) { c.Hang() })
+	Want(t, s.Inquire(t, s.Begin(t, b.Address()), s.Question()), payment.ResultUnavailable, true)
 }
 
 // noSecretShows tests that no secret shows in any form of the rail, or in an answer of a bank that
 // echoes all it received.
 func noSecretShows(t *testing.T, s Subject) {
-	b := openBank(t, func(c *client) {
-		var all strings.Builder
-		if err := c.request.header.Write(&all); err != nil {
-			t.Error(err)
-		}
-		c.say(s.Remark(strings.Join(strings.Fields(all.String()), " ")), c.railKey(s))
-	})
-	rail := s.open(t, b.url)
-	got := s.send(t, rail, s.next())
+	var b Bank
+	b = s.Witness.Open(t, func(c Request) { c.Say(s.Remark(strings.Join(strings.Fields(b.Heard()), " "))) })
+	rail := s.Begin(t, b.Address())
+	got := s.Call(t, rail, s.Next())
 	if got.Message == "" {
 		t.Error("the bank's message is lost")
 	}
-	var sent strings.Builder
-	for _, request := range b.requests() {
-		if err := request.header.Write(&sent); err != nil {
-			t.Error(err)
-		}
-	}
 	shown := 0
 	for _, secret := range s.Secrets {
-		if strings.Contains(sent.String(), secret) {
+		if strings.Contains(b.Heard(), secret) {
 			shown++
 		}
 	}
@@ -86,7 +56,7 @@ func noSecretShows(t *testing.T, s Subject) {
 		s.redact(t, string(text))
 	}
 	s.redact(t, rail.RenderVersion())
-	s.redact(t, fmt.Sprintf("%+v", s.send(t, s.open(t, closedPort(t)), s.next())))
+	s.redact(t, fmt.Sprintf("%+v", s.Call(t, s.Begin(t, s.Witness.Nowhere(t)), s.Next())))
 }
 
 // foreignText tests that the texts of a bank, which are stored and shown, are sanitized.
@@ -98,9 +68,9 @@ func foreignText(t *testing.T, s Subject) {
 		"a card number run":  "4111111111111111",
 		"with dashes":        "5500-0000-0000-0004",
 	} {
-		send := s.next()
-		b := openBank(t, func(c *client) { c.say(s.Remark(text), send.RailKey) })
-		got := s.send(t, s.open(t, b.url), send)
+		send := s.Next()
+		b := s.Witness.Open(t, func(c Request) { c.Say(s.Remark(text)) })
+		got := s.Call(t, s.Begin(t, b.Address()), send)
 		for _, digits := range []string{"4111", "5500"} {
 			if strings.Contains(got.Message, digits) {
 				t.Errorf("%s: %q", name, got.Message)
