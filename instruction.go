@@ -23,7 +23,8 @@ type Instruction struct {
 	// RailType is the payment rail.
 	RailType string
 	// Payload is a JSON object with at least amount, a decimal string, and currency, a code of
-	// ISO 4217. No key may occur twice, and it must not contain a card number.
+	// ISO 4217; on a rail of messages it may have neither. No key may occur twice, and it must not
+	// contain a card number.
 	Payload []byte
 	// NotBefore is the earliest time of a send, at most 366 days ahead; zero is at once.
 	NotBefore time.Time
@@ -32,7 +33,8 @@ type Instruction struct {
 	// Priority orders the instructions of one rail.
 	Priority Priority
 	// Headers are stored with the instruction, such as the W3C trace context: traceparent and
-	// tracestate. Over HTTP only these two are sent, and none with a batch.
+	// tracestate. A rail is sent these two if it carries a trace context, and those that its profile
+	// lists. Over HTTP only these two are sent, and none with a batch.
 	Headers map[string]string
 	// SendOnce allows one send only: after a send that may have reached the rail, Railhead sends
 	// again only if an operator requests it, whatever the rail's profile allows.

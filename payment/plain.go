@@ -114,6 +114,20 @@ func PayloadAmount(payload []byte) (Amount, error) {
 	return ParseAmount(amount, currency)
 }
 
+// HasNoAmount reports whether the outermost object of a payload has neither an amount nor a
+// currency, or null in their place. The payload is the text of a jsonb.
+func HasNoAmount(payload []byte) bool {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(payload, &members); err != nil || members == nil {
+		return false
+	}
+	absent := func(name string) bool {
+		value, there := members[name]
+		return !there || string(value) == "null"
+	}
+	return absent("amount") && absent("currency")
+}
+
 // plainString returns the string with which a text without escapes begins, or "".
 func plainString(text []byte) string {
 	text = bytes.TrimLeft(text, " \t\r\n")

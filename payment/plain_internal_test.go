@@ -64,6 +64,21 @@ func TestPayloadAmount(t *testing.T) {
 	}
 }
 
+func TestHasNoAmount(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]bool{
+		`{}`: true, `{"event": "created"}`: true, `{"amount": null, "currency": null}`: true, `{"currency": null}`: true,
+		`{"Amount": "1", "a": {"amount": "1", "currency": "EUR"}}`: true,
+		`{"amount": "1", "currency": "EUR"}`:                       false, `{"amount": "1"}`: false, `{"currency": "EUR"}`: false,
+		`{"amount": 5}`: false, `{"amount": "", "currency": null}`: false, `{"\u0061mount": "1"}`: false,
+		`null`: false, `[]`: false, `{`: false, ``: false, `"amount"`: false,
+	} {
+		if got := HasNoAmount([]byte(payload)); got != want {
+			t.Errorf("%s: %v, want %v", payload, got, want)
+		}
+	}
+}
+
 // FuzzPayloadAmount holds the quick reading of an amount against the close one, for what
 // jsonb can hold: valid, and no key twice.
 func FuzzPayloadAmount(f *testing.F) {

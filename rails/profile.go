@@ -19,6 +19,8 @@ import (
 // no endpoint and no secret: those stay in the configuration of the process that sends.
 type Profile struct {
 	RailType string `json:"rail_type"`
+	// Kind says what the rail's instructions are; default KindPayment.
+	Kind Kind `json:"kind,omitzero"`
 	// Version is assigned by the database when the profile is applied; 0 before.
 	Version int `json:"version,omitempty"`
 	payment.Policy
@@ -29,6 +31,8 @@ type Profile struct {
 	Codes       Codes    `json:"codes"`
 	Checks      Checks   `json:"checks"`
 	Order       Order    `json:"order"`
+	// Headers are the names of the caller's headers that the rail carries, in small letters.
+	Headers []string `json:"headers,omitempty"`
 }
 
 // Order is what the rail requires of the sequence of sends. Only NONE exists: claims are ordered by
@@ -101,6 +105,9 @@ func (p Profile) WithDefaults() Profile {
 	}
 	p.Rate = p.Rate.withDefaults()
 	p.Breaker = p.Breaker.withDefaults(p.Timeouts.Total())
+	if p.Kind == "" {
+		p.Kind = KindPayment
+	}
 	if p.Order == "" {
 		p.Order = OrderNone
 	}
@@ -132,6 +139,10 @@ func (p Profile) Faults() []error {
 	if joined, ok := p.Policy.Validate().(interface{ Unwrap() []error }); ok {
 		all = append(all, joined.Unwrap()...)
 	}
+	if p.Kind != KindPayment && p.Kind != KindMessage {
+		refuse("kind is %q, must be %s or %s", p.Kind, KindPayment, KindMessage)
+	}
+	all = append(all, checkHeaders(p.Headers)...)
 	all = append(all, p.Timeouts.validate()...)
 	if p.Concurrency < 1 || p.Concurrency > MaxConcurrency {
 		refuse("concurrency is %d, must be 1 to %d", p.Concurrency, MaxConcurrency)

@@ -66,12 +66,14 @@ type Send struct {
 	RailKey       string // the rail's de-duplication key, the same on every send
 	InstructionID string
 	ParticipantID string
-	Amount        payment.Amount
-	Payload       []byte // the text of the stored jsonb
+	Amount        payment.Amount // zero if the payload has none, which only a rail of messages permits
+	Payload       []byte         // the text of the stored jsonb
 	// SendNo counts the sends of this instruction that may have reached the rail, including this
 	// one; from 1.
 	SendNo                  int
 	TraceParent, TraceState string // W3C trace context; empty: none
+	// Headers are the caller's headers that the profile lists.
+	Headers map[string]string
 	// BeforeFirstByte is called right before the first byte, on another goroutine, and must return
 	// quickly. An error ends the send as NOT_SENT. Nil allows the send.
 	BeforeFirstByte func() error

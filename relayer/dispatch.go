@@ -181,7 +181,7 @@ func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock
 			claim.RenderVersion, l.rail.RenderVersion())
 	}
 	amount, err := payment.PayloadAmount(claim.Payload)
-	if err != nil {
+	if err != nil && !(l.profile.Kind == rails.KindMessage && payment.HasNoAmount(claim.Payload)) {
 		return stop(payment.ResultCheckFailed, "amount: %v", err)
 	}
 	parent, state := payment.TraceContext(claim.Headers)
@@ -189,7 +189,7 @@ func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
 		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(),
-		TraceParent: parent, TraceState: state,
+		TraceParent: parent, TraceState: state, Headers: l.profile.Carried(claim.Headers),
 		BeforeFirstByte: func() error { return r.preflight(l.profile, claim, begun, slots.budget) },
 		OnPhase:         reached,
 	}

@@ -72,8 +72,9 @@ func instructionSchema(inBatch bool) *huma.Schema {
 			"participant_id": text("The participant of the instruction; the token must be for it"),
 			"rail_type":      text("The rail to which the instruction is dispatched"),
 			"payload": {
-				Type: huma.TypeObject, AdditionalProperties: true, Required: []string{"amount", "currency"},
-				Description: "The fields that the rail needs: at most 64 KiB and 15 levels, each name once",
+				Type: huma.TypeObject, AdditionalProperties: true,
+				Description: "The fields that the rail needs: at most 64 KiB and 15 levels, each name once. " +
+					"Amount and currency are required, except on a rail of messages, which accepts a payload with neither",
 				Properties: map[string]*huma.Schema{
 					"amount": {Type: huma.TypeString, Description: `A decimal string such as "10.50"`,
 						Pattern: `^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$`},

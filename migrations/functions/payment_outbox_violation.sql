@@ -5,9 +5,10 @@
 -- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or the
 --          headers, RH005 too large or too deep, RH006 already expired, RH008 a card number;
 --          for a valid instruction, RH014 if an operator has closed enqueue. Only RH014 has a
---          detail.
--- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_forbidden_keys, payment_currencies,
---          payment_closed_gates.
+--          detail. On a rail whose profile has kind "message", a payload may have neither amount nor
+--          currency; one of them alone, and both if given, are checked as for a payment.
+-- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_rail_profiles, payment_forbidden_keys,
+--          payment_currencies, payment_closed_gates.
 -- locks:   nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_violation(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
@@ -33,6 +34,12 @@ BEGIN
       SELECT FROM {cell}.payment_rails r
       WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C"
         AND r.profile_version IS NOT NULL) AS rail_known,
+    coalesce(payload -> 'amount', 'null') = 'null' AND coalesce(payload -> 'currency', 'null') = 'null'
+      AND EXISTS (
+        SELECT FROM {cell}.payment_rails r
+        JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+        WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C"
+          AND p.profile ->> 'kind' = 'message') AS no_amount,
     (SELECT c.exponent FROM {cell}.payment_currencies c
      WHERE c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
     (SELECT r.required -> (rail_type COLLATE "C") FROM {cell}.payment_outbox_rules r) AS required,
@@ -157,19 +164,19 @@ BEGIN
 
   hint := 'An amount is a decimal string such as "10.50" with a currency such as "EUR".';
   CASE
-    WHEN coalesce(payload -> 'amount', 'null') = 'null' THEN
+    WHEN NOT facts.no_amount AND coalesce(payload -> 'amount', 'null') = 'null' THEN
       field := 'payload.amount'; rule := 'MISSING';
       message := 'payload.amount is missing'; RETURN NEXT; RETURN;
-    WHEN coalesce(payload -> 'currency', 'null') = 'null' THEN
+    WHEN NOT facts.no_amount AND coalesce(payload -> 'currency', 'null') = 'null' THEN
       field := 'payload.currency'; rule := 'MISSING';
       message := 'payload.currency is missing'; RETURN NEXT; RETURN;
-    WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string'
-      OR amount !~ '^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$' THEN
+    WHEN NOT facts.no_amount AND (jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string'
+      OR amount !~ '^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$') THEN
       field := 'payload.amount'; rule := 'FORM';
       message := 'payload.amount must be a JSON string with a decimal number: no sign, exponent, leading zero or JSON '
         'number';
       RETURN NEXT; RETURN;
-    WHEN facts.digits IS NULL THEN
+    WHEN NOT facts.no_amount AND facts.digits IS NULL THEN
       field := 'payload.currency'; rule := 'CURRENCY';
       message := 'payload.currency must be an ISO 4217 code that has a minor unit'; RETURN NEXT; RETURN;
     WHEN length(split_part(amount, '.', 2)) > facts.digits THEN

@@ -20,6 +20,17 @@ func (c Config) Agrees(profile rails.Profile) error {
 	if !asks && c.Inquiry != nil {
 		all.refuse("http.inquiry", "says how to ask but profile.inquiry.max is 0: no inquiry would ever be made")
 	}
+	if body, err := compileTemplate(c.Send.Body, sendSources); err == nil && profile.Kind == rails.KindMessage {
+		for _, source := range amountSources {
+			if body.root.mentions(source) {
+				all.refuse("http.send.body", "has %s, which a message need not have; take it from the payload: payload.amount?",
+					source)
+			}
+		}
+	}
+	if len(profile.Headers) > 0 {
+		all.refuse("profile.headers", "is given but adapter http carries none of the caller's headers")
+	}
 	if c.Inquiry != nil && c.Inquiry.needsReference() {
 		switch {
 		case c.Send.Response.Reference == "":
@@ -31,6 +42,11 @@ func (c Config) Agrees(profile rails.Profile) error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+// amountSources are the sources that only a payment has for certain.
+var amountSources = []string{
+	"currency", "amount.decimal", "amount.trimmed", "amount.minor", "amount.minor_text", "amount.number",
 }
 
 // needsReference reports whether no inquiry can be made without the bank's own reference.

@@ -105,6 +105,19 @@ func (n templateNode) needs(source string) bool {
 	return slices.ContainsFunc(n.items, func(item templateNode) bool { return item.needs(source) })
 }
 
+// mentions reports whether the node has a source, optional or not.
+func (n templateNode) mentions(source string) bool {
+	if n.source == source {
+		return true
+	}
+	for _, field := range n.fields {
+		if field.mentions(source) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.items, func(item templateNode) bool { return item.mentions(source) })
+}
+
 // payloadPaths returns the paths into the payload without which the node can't be rendered.
 func (n templateNode) payloadPaths() []string {
 	var paths []string

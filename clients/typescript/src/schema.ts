@@ -201,12 +201,12 @@ export interface components {
             on_behalf_of?: string;
             /** @description The participant of the instruction; the token must be for it */
             participant_id: string;
-            /** @description The fields that the rail needs: at most 64 KiB and 15 levels, each name once */
+            /** @description The fields that the rail needs: at most 64 KiB and 15 levels, each name once. Amount and currency are required, except on a rail of messages, which accepts a payload with neither */
             payload: {
                 /** @description A decimal string such as "10.50" */
-                amount: string;
+                amount?: string;
                 /** @description ISO 4217 */
-                currency: string;
+                currency?: string;
             } & {
                 [key: string]: unknown;
             };
@@ -337,12 +337,12 @@ export interface components {
             on_behalf_of?: string;
             /** @description The participant of the instruction; the token must be for it */
             participant_id: string;
-            /** @description The fields that the rail needs: at most 64 KiB and 15 levels, each name once */
+            /** @description The fields that the rail needs: at most 64 KiB and 15 levels, each name once. Amount and currency are required, except on a rail of messages, which accepts a payload with neither */
             payload: {
                 /** @description A decimal string such as "10.50" */
-                amount: string;
+                amount?: string;
                 /** @description ISO 4217 */
-                currency: string;
+                currency?: string;
             } & {
                 [key: string]: unknown;
             };

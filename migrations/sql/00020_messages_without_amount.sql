@@ -1,0 +1,226 @@
+-- Migration 20, messages without amount. Binaries that need migration 13 or a newer one work on a cell that has it.
+
+-- function payment_outbox_violation
+CREATE OR REPLACE FUNCTION {cell}.payment_outbox_violation(
+  instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
+  not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb)
+RETURNS TABLE (code text, message text, hint text, field text, rule text, detail text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  -- Without a collation of their own, these would use the caller's, by which an I may fold to a
+  -- letter other than i.
+  amount   CONSTANT text COLLATE "C" := payload ->> 'amount';
+  written  CONSTANT text COLLATE "C" := payload::text;
+  folded   CONSTANT text COLLATE "C" := lower(written);
+  missing  text COLLATE "C";
+  facts    record;
+BEGIN
+  -- One statement reads everything that the checks need. A forbidden key can only be present if its
+  -- name occurs in the text as a key; the exact check is below. The depth is only computed if the
+  -- text has enough brackets.
+  SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
+    EXISTS (
+      SELECT FROM {cell}.payment_rails r
+      WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C"
+        AND r.profile_version IS NOT NULL) AS rail_known,
+    coalesce(payload -> 'amount', 'null') = 'null' AND coalesce(payload -> 'currency', 'null') = 'null'
+      AND EXISTS (
+        SELECT FROM {cell}.payment_rails r
+        JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+        WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C"
+          AND p.profile ->> 'kind' = 'message') AS no_amount,
+    (SELECT c.exponent FROM {cell}.payment_currencies c
+     WHERE c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
+    (SELECT r.required -> (rail_type COLLATE "C") FROM {cell}.payment_outbox_rules r) AS required,
+    EXISTS (SELECT FROM {cell}.payment_forbidden_keys f
+      WHERE strpos(folded, '"' || f.key || '":') > 0) AS maybe_forbidden
+  INTO STRICT facts
+  FROM {cell}.payment_outbox_settings s;
+
+  code := 'RH002';
+  hint := 'See docs/ingest.md for the form of an instruction.';
+  CASE
+    WHEN instruction_id IS NULL OR length(instruction_id) NOT BETWEEN 1 AND 128 OR instruction_id COLLATE "C" ~ '[^ -~]'
+      OR instruction_id COLLATE "C" <> btrim(instruction_id) THEN
+      field := 'instruction_id'; rule := 'FORM';
+      message := 'instruction_id must be 1 to 128 printable ASCII characters without spaces at '
+        'its ends'; RETURN NEXT; RETURN;
+    WHEN participant_id IS NULL OR length(participant_id) NOT BETWEEN 1 AND 128 OR participant_id COLLATE "C" ~ '[^ -~]'
+      OR participant_id COLLATE "C" <> btrim(participant_id) THEN
+      field := 'participant_id'; rule := 'FORM';
+      message := 'participant_id must be 1 to 128 printable ASCII characters without spaces at '
+        'its ends'; RETURN NEXT; RETURN;
+    WHEN idempotency_key IS NULL OR length(idempotency_key) NOT BETWEEN 1 AND 128
+      OR idempotency_key COLLATE "C" ~ '[^ -~]'
+      OR idempotency_key COLLATE "C" <> btrim(idempotency_key) THEN
+      field := 'idempotency_key'; rule := 'FORM';
+      message := 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at '
+        'its ends'; RETURN NEXT; RETURN;
+    WHEN payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+      field := 'payload'; rule := 'OBJECT';
+      message := 'payload must be a JSON object'; RETURN NEXT; RETURN;
+    WHEN headers IS NULL OR jsonb_typeof(headers) <> 'object'
+      OR headers <> '{}' AND jsonb_path_exists(headers, 'strict $.* ? (@.type() <> "string")') THEN
+      field := 'headers'; rule := 'OBJECT';
+      message := 'headers must be a JSON object of strings'; RETURN NEXT; RETURN;
+    WHEN priority IS NULL OR priority NOT BETWEEN 0 AND 2 THEN
+      field := 'priority'; rule := 'RANGE';
+      message := 'priority must be 0 (urgent), 1 (normal) or 2 (bulk)'; RETURN NEXT; RETURN;
+    WHEN not_before > clock_timestamp() + interval '366 days' OR not_before = '-infinity' THEN
+      field := 'not_before'; rule := 'RANGE';
+      message := 'not_before must be a moment at most 366 days ahead'; RETURN NEXT; RETURN;
+    WHEN expires_at = 'infinity' THEN
+      field := 'expires_at'; rule := 'RANGE';
+      message := 'expires_at must be a moment; leave it out for an instruction that never expires'; RETURN NEXT; RETURN;
+    WHEN not_before >= expires_at THEN
+      field := 'expires_at'; rule := 'AFTER_NOT_BEFORE';
+      message := 'expires_at must be after not_before'; RETURN NEXT; RETURN;
+    WHEN NOT facts.rail_known THEN
+      code := 'RH003';
+      field := 'rail_type'; rule := 'KNOWN';
+      message := format('rail_type %s is not known to this cell', coalesce(quote_literal(left(rail_type, 64)), 'NULL'));
+      hint := 'Known rails are in payment_rails; an operator adds one with: railhead rail apply FILE.';
+      RETURN NEXT; RETURN;
+    WHEN octet_length(written) > facts.payload_bytes_max THEN
+      code := 'RH005';
+      field := 'payload'; rule := 'SIZE';
+      message := format('payload is %s bytes, more than %s', octet_length(written), facts.payload_bytes_max);
+      hint := 'Send references to documents, not documents.'; RETURN NEXT; RETURN;
+    WHEN octet_length(headers::text) > facts.headers_bytes_max THEN
+      code := 'RH005';
+      field := 'headers'; rule := 'SIZE';
+      message := format('headers are %s bytes, more than %s', octet_length(headers::text), facts.headers_bytes_max);
+      hint := 'Headers carry trace context only.'; RETURN NEXT; RETURN;
+    WHEN length(written) - length(translate(written, '{[', '')) >= facts.payload_depth_max
+      AND jsonb_path_exists(payload, format('strict $.**{%s}', facts.payload_depth_max)::jsonpath) THEN
+      code := 'RH005';
+      field := 'payload'; rule := 'DEPTH';
+      message := format('payload is nested deeper than %s levels', facts.payload_depth_max - 1);
+      hint := 'Flatten it.'; RETURN NEXT; RETURN;
+    ELSE
+      NULL;
+  END CASE;
+
+  IF facts.maybe_forbidden THEN
+    SELECT format('payload holds the forbidden key "%s"', f.key) INTO message
+    FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "object").keyvalue().key') AS found(key)
+    JOIN {cell}.payment_forbidden_keys f ON f.key = lower((found.key #>> '{}') COLLATE "C")
+    LIMIT 1;
+    IF FOUND THEN
+      code := 'RH004';
+      field := 'payload'; rule := 'FORBIDDEN_KEY';
+      hint := 'Documents, secrets and card data must stay outside Railhead; send a reference '
+        'instead.'; RETURN NEXT; RETURN;
+    END IF;
+  END IF;
+
+  IF headers <> '{}' THEN
+    SELECT format('headers hold the forbidden key "%s"', f.key) INTO message
+    FROM jsonb_object_keys(headers) AS found(key)
+    JOIN {cell}.payment_forbidden_keys f ON f.key = lower(found.key COLLATE "C")
+    LIMIT 1;
+    IF FOUND THEN
+      code := 'RH004';
+      field := 'headers'; rule := 'FORBIDDEN_KEY';
+      hint := 'Headers carry trace context only. Documents, secrets and card data must stay '
+        'outside Railhead.'; RETURN NEXT; RETURN;
+    END IF;
+  END IF;
+
+  IF facts.refuse_card_numbers THEN
+    SELECT CASE WHEN card = '' OR card ~ '[0-9]{6}' THEN 'payload holds a card number'
+      ELSE format('payload holds a card number under the key "%s"', left(card, 64)) END INTO message
+    FROM {cell}.card_number_under(payload) AS card
+    WHERE card IS NOT NULL;
+    IF FOUND THEN
+      code := 'RH008';
+      field := 'payload'; rule := 'CARD_NUMBER';
+      hint := 'Card data must stay outside Railhead; send a token of it. An account number, IBAN, reference or id '
+        'that only looks like one goes under a key that names it as such.';
+      RETURN NEXT; RETURN;
+    END IF;
+  END IF;
+
+  missing := {cell}.missing_field(facts.required, payload);
+  IF missing IS NOT NULL THEN
+    field := 'payload.' || missing;
+    rule := 'MISSING';
+    message := format('payload.%s is missing: rail %s needs it', missing, rail_type);
+    hint := 'The fields that a rail requires in a payload are in its configuration and in payment_outbox_rules.';
+    RETURN NEXT;
+    RETURN;
+  END IF;
+
+  hint := 'An amount is a decimal string such as "10.50" with a currency such as "EUR".';
+  CASE
+    WHEN NOT facts.no_amount AND coalesce(payload -> 'amount', 'null') = 'null' THEN
+      field := 'payload.amount'; rule := 'MISSING';
+      message := 'payload.amount is missing'; RETURN NEXT; RETURN;
+    WHEN NOT facts.no_amount AND coalesce(payload -> 'currency', 'null') = 'null' THEN
+      field := 'payload.currency'; rule := 'MISSING';
+      message := 'payload.currency is missing'; RETURN NEXT; RETURN;
+    WHEN NOT facts.no_amount AND (jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string'
+      OR amount !~ '^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$') THEN
+      field := 'payload.amount'; rule := 'FORM';
+      message := 'payload.amount must be a JSON string with a decimal number: no sign, exponent, leading zero or JSON '
+        'number';
+      RETURN NEXT; RETURN;
+    WHEN NOT facts.no_amount AND facts.digits IS NULL THEN
+      field := 'payload.currency'; rule := 'CURRENCY';
+      message := 'payload.currency must be an ISO 4217 code that has a minor unit'; RETURN NEXT; RETURN;
+    WHEN length(split_part(amount, '.', 2)) > facts.digits THEN
+      field := 'payload.amount'; rule := 'DECIMALS';
+      message := format('payload.amount has more decimals than the %s of its currency',
+        facts.digits); RETURN NEXT; RETURN;
+    WHEN amount !~ '[1-9]' THEN
+      field := 'payload.amount'; rule := 'ZERO';
+      message := 'payload.amount must not be zero'; RETURN NEXT; RETURN;
+    WHEN length(amount) > 14 AND amount::numeric * 10::numeric ^ facts.digits::numeric > 9223372036854775807 THEN
+      field := 'payload.amount'; rule := 'RANGE';
+      message := 'payload.amount is beyond 9223372036854775807 minor units'; RETURN NEXT; RETURN;
+    WHEN expires_at <= clock_timestamp() THEN
+      code := 'RH006';
+      field := 'expires_at'; rule := 'EXPIRED';
+      message := 'the instruction has already expired';
+      hint := 'Enqueue it with a later expires_at, if it still should be paid.'; RETURN NEXT; RETURN;
+    ELSE
+      NULL;
+  END CASE;
+
+  -- This is the last check, so that only a call that would have been accepted is advised to retry.
+  -- If several gates apply, the message names the one that opens last.
+  SELECT format('enqueue is closed for %s by %s since %s%s: %s', g.what, g.closed_by,
+    to_char(g.closed_at AT TIME ZONE 'UTC', g.form),
+      ' until ' || to_char(g.closed_until AT TIME ZONE 'UTC', g.form), g.close_reason),
+    CASE g.scope WHEN 'rail' THEN 'rail_type' WHEN 'participant' THEN 'participant_id' ELSE 'cell' END,
+    'Closed: ' || string_agg(g.what, ', ') OVER (ORDER BY g.scope ROWS BETWEEN UNBOUNDED PRECEDING
+      AND UNBOUNDED FOLLOWING) || '.'
+  INTO message, field, detail
+  FROM (
+    SELECT c.scope, c.closed_by, c.closed_at, c.closed_until, c.close_reason, 'YYYY-MM-DD"T"HH24:MI:SS"Z"' AS form,
+      CASE c.scope WHEN 'cell' THEN 'everything' ELSE c.scope || ' ' || c.name END AS what
+    FROM {cell}.payment_closed_gates c
+    WHERE (c.scope, c.name) IN (('cell', '*'), ('rail', rail_type COLLATE "C"),
+      ('participant', participant_id COLLATE "C"))) g
+  ORDER BY g.closed_until DESC NULLS FIRST, g.scope
+  LIMIT 1;
+  IF FOUND THEN
+    code := 'RH014';
+    rule := 'CLOSED';
+    hint := 'Nothing was stored. Send the same call again, with the same key, once enqueue is open.';
+    RETURN NEXT;
+  END IF;
+END
+$$;
+-- end of payment_outbox_violation
+
+-- function schema_version
+CREATE OR REPLACE FUNCTION {cell}.schema_version() RETURNS text
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT 'migration 20, serves 13'
+$$;
+-- end of schema_version
