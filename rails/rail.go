@@ -70,7 +70,10 @@ type Send struct {
 	Payload       []byte         // the text of the stored jsonb
 	// SendNo counts the sends of this instruction that may have reached the rail, including this
 	// one; from 1.
-	SendNo                  int
+	SendNo int
+	// FirstSentAt is when the first send that may have reached the rail was claimed, by the clock of
+	// the database; zero: this is the first, or it is not known.
+	FirstSentAt             time.Time
 	TraceParent, TraceState string // W3C trace context; empty: none
 	// Headers are the caller's headers that the profile lists.
 	Headers map[string]string
@@ -91,6 +94,8 @@ type Inquiry struct {
 	// Payload is that of the sends, as Send.Payload, for a rail that shows what it stored.
 	Payload []byte
 	SendNo  int // sends that may have reached the rail so far
+	// FirstSentAt is when the first of them was claimed, as Send.FirstSentAt; zero: it is not known.
+	FirstSentAt time.Time
 	// RenderVersion is that of the earlier sends; empty if it is not known. A rail that would ask
 	// another system than the one they went to answers UNAVAILABLE: the other system does not have
 	// the payment, which proves nothing.

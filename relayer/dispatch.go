@@ -152,7 +152,7 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		Payload: claim.Payload, Reference: claim.RailReference, SendNo: claim.SendCount,
+		Payload: claim.Payload, Reference: claim.RailReference, SendNo: claim.SendCount, FirstSentAt: claim.FirstSentAt,
 		RenderVersion: claim.RenderVersion, TraceParent: parent, TraceState: state, OnPhase: reached,
 	})
 }
@@ -188,7 +188,7 @@ func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock
 	send := rails.Send{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(),
+		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(), FirstSentAt: claim.FirstSentAt,
 		TraceParent: parent, TraceState: state, Headers: l.profile.Carried(claim.Headers),
 		BeforeFirstByte: func() error { return r.preflight(l.profile, claim, begun, slots.budget) },
 		OnPhase:         reached,

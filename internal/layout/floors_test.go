@@ -32,7 +32,8 @@ var floors = [][]string{
 	{"ledger/internal/await", "ledger/internal/enqueue", "ledger/executor", "ledger/events", "ledger/reader"},
 	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator", "internal/explain"},
 	{ // the services, the adapters, and the package for callers
-		"", "relayer", "reaper", "console", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop",
+		"", "relayer", "reaper", "console", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/nats",
+		"rails/noop",
 		"rails/railtest",
 		"internal/test/celltest", "internal/test/localrun", "internal/test/servicetest", "testbed/alertdrill",
 		"testbed/api", "testbed/faults",

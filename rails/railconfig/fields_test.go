@@ -10,6 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/httpjson"
+	"github.com/railhead-pay/railhead/rails/nats"
 	"github.com/railhead-pay/railhead/rails/railconfig"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
@@ -27,7 +28,8 @@ func fields() map[string]field {
 	profile = profile.WithDefaults()
 	profile.Inquiry.Max, profile.BusinessRetry.Max = 0, 0
 	http := httpjson.Config{Inquiry: &httpjson.InquiryConfig{}, Signature: &httpjson.SignatureConfig{}}.WithDefaults()
-	rail := railconfig.RailConfig{Profile: profile, HTTP: &http}
+	stream := nats.Config{}.WithDefaults()
+	rail := railconfig.RailConfig{Profile: profile, HTTP: &http, NATS: &stream}
 	all := map[string]field{}
 	collect(all, reflect.ValueOf(railconfig.File{Rails: []railconfig.RailConfig{rail}}), "")
 	for path, f := range maps.Clone(all) {

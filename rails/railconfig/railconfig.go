@@ -17,6 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/callback"
 	"github.com/railhead-pay/railhead/rails/httpjson"
+	"github.com/railhead-pay/railhead/rails/nats"
 	"github.com/railhead-pay/railhead/rails/noop"
 )
 
@@ -30,9 +31,10 @@ type File struct {
 // RailConfig is one rail: its profile, and how this process reaches it.
 type RailConfig struct {
 	RailType string           `json:"rail_type"`
-	Adapter  string           `json:"adapter"` // http or noop
+	Adapter  string           `json:"adapter"` // http, nats or noop
 	Profile  rails.Profile    `json:"profile"`
 	HTTP     *httpjson.Config `json:"http"`
+	NATS     *nats.Config     `json:"nats"`
 	// Callback configures the rail's callbacks; absent: it sends none.
 	Callback *callback.Config `json:"callback"`
 
@@ -43,6 +45,7 @@ type RailConfig struct {
 // The adapters.
 const (
 	AdapterHTTP = "http"
+	AdapterNATS = "nats"
 	AdapterNoop = "noop"
 )
 
@@ -151,6 +154,12 @@ func (c *RailConfig) complete() []error {
 	if c.Callback == nil && c.Profile.CallbackDeadline > 0 {
 		refuse("profile.callback_deadline is given but there is no callback section: no callback could be received")
 	}
+	if c.HTTP != nil && c.Adapter != AdapterHTTP {
+		refuse("http is given: adapter %s does not use it", c.Adapter)
+	}
+	if c.NATS != nil && c.Adapter != AdapterNATS {
+		refuse("nats is given: adapter %s does not use it", c.Adapter)
+	}
 	switch c.Adapter {
 	case AdapterHTTP:
 		if c.HTTP == nil {
@@ -165,15 +174,22 @@ func (c *RailConfig) complete() []error {
 		checks := &c.Profile.Checks
 		required := append(slices.Clone(checks.Required), config.Requires()...)
 		checks.Required = slices.Compact(slices.Sorted(slices.Values(required)))
+	case AdapterNATS:
+		if c.NATS == nil {
+			refuse("nats is missing: adapter nats needs it")
+			break
+		}
+		config := c.NATS.WithDefaults()
+		c.NATS = &config
+		for _, fault := range split(config.Validate()) {
+			refuse("nats.%w", fault)
+		}
 	case AdapterNoop:
 		if !c.allowNoop {
 			refuse("adapter is noop, which makes no payment; allow_noop: true at the top of the file permits it")
 		}
-		if c.HTTP != nil {
-			refuse("http is given: adapter noop has no endpoint")
-		}
 	default:
-		refuse("adapter is %q, must be %s or %s", c.Adapter, AdapterHTTP, AdapterNoop)
+		refuse("adapter is %q, must be %s, %s or %s", c.Adapter, AdapterHTTP, AdapterNATS, AdapterNoop)
 	}
 	return all
 }
@@ -181,10 +197,14 @@ func (c *RailConfig) complete() []error {
 // disagreements returns where the endpoint of a completed rail contradicts its profile, each with
 // the path of its field first.
 func (c *RailConfig) disagreements() []error {
-	if c.Adapter != AdapterHTTP || c.HTTP == nil {
+	switch {
+	case c.Adapter == AdapterHTTP && c.HTTP != nil:
+		return split(c.HTTP.Agrees(c.Profile))
+	case c.Adapter == AdapterNATS && c.NATS != nil:
+		return split(c.NATS.Agrees(c.Profile))
+	default:
 		return nil
 	}
-	return split(c.HTTP.Agrees(c.Profile))
 }
 
 // split returns the errors that were joined.
@@ -220,6 +240,16 @@ func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
 				config.RailType)
 		}
 		rail, err := httpjson.Open(*config.HTTP, profile, config.getenv)
+		if err != nil {
+			return nil, fmt.Errorf("opening rail %s: %w", config.RailType, err)
+		}
+		return rail, nil
+	case AdapterNATS:
+		if config.NATS == nil || config.getenv == nil {
+			return nil, fmt.Errorf("%w: rail %s was not loaded from a file with its secrets at hand", ErrBadFile,
+				config.RailType)
+		}
+		rail, err := nats.Open(*config.NATS, profile, config.getenv)
 		if err != nil {
 			return nil, fmt.Errorf("opening rail %s: %w", config.RailType, err)
 		}

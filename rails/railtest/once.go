@@ -117,7 +117,7 @@ func cancelAfterFirstByte(t *testing.T, s Subject) {
 // sameBytes tests that each send of an instruction is the same request, whichever process makes it.
 func sameBytes(t *testing.T, s Subject) {
 	b := s.Witness.Open(t, func(c Request) { c.Say(s.Sends[payment.ResultUnknown]) })
-	send := s.Next()
+	send, began := s.Next(), time.Now()
 	var version string
 	for n := range 4 {
 		rail := s.Begin(t, b.Address())
@@ -125,7 +125,7 @@ func sameBytes(t *testing.T, s Subject) {
 			t.Errorf("render version %q, before %q", rail.RenderVersion(), version)
 		}
 		version = rail.RenderVersion()
-		send.SendNo = n + 1
+		send.SendNo, send.FirstSentAt = n+1, began
 		s.Call(t, rail, send)
 	}
 	if version == "" {

@@ -175,7 +175,7 @@ func (s Subject) Question() rails.Inquiry {
 	send := s.Next()
 	return rails.Inquiry{
 		OutboxID: send.OutboxID, RailKey: send.RailKey, InstructionID: send.InstructionID,
-		ParticipantID: send.ParticipantID, Payload: send.Payload, Reference: "suite-1", SendNo: 1,
+		ParticipantID: send.ParticipantID, Payload: send.Payload, Reference: "suite-1", SendNo: 1, FirstSentAt: time.Now(),
 	}
 }
 

@@ -1,0 +1,254 @@
+package nats_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/railhead-pay/railhead/rails/railtest"
+)
+
+// witness is a NATS server of this package, on a raw socket: it answers a login and questions about
+// the settings of a stream, and leaves every message and every question about one to the test.
+type witness struct{ stream string }
+
+// fit are the settings of a stream that the adapter accepts, created long ago.
+const fit = `{"config":{"name":"PAYMENTS","subjects":["payments.>"],"retention":"limits","storage":"file","discard":"old",
+	"num_replicas":3,"max_msgs":-1,"max_bytes":-1,"max_age":0,"max_msgs_per_subject":-1,"max_msg_size":-1,
+	"duplicate_window":3600000000000},"created":"2020-01-01T00:00:00Z","state":{"messages":7,"first_seq":1,"last_seq":7,
+	"first_ts":"2020-01-02T00:00:00Z"}}`
+
+func (w witness) Protocol() string       { return "NATS" }
+func (w witness) Cases() []railtest.Case { return nil }
+
+func (w witness) Nowhere(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return "nats://" + listener.Addr().String()
+}
+
+func (w witness) Open(t testing.TB, behave func(railtest.Request)) railtest.Bank {
+	t.Helper()
+	return w.broker(t, func(c *client) { behave(c) })
+}
+
+func (w witness) broker(t testing.TB, behave func(*client)) *broker {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broker{
+		listener: listener, stream: strings.Join(strings.Fields(w.stream), ""), behave: behave, conns: map[net.Conn]bool{},
+		ended: make(chan struct{}),
+	}
+	b.work.Go(b.accept)
+	t.Cleanup(b.Close)
+	return b
+}
+
+type broker struct {
+	listener net.Listener
+	stream   string
+	behave   func(*client)
+	ended    chan struct{}
+	work     sync.WaitGroup
+
+	mu       sync.Mutex
+	requests []request
+	arrived  int64
+	heard    bytes.Buffer
+	conns    map[net.Conn]bool
+}
+
+// request is one message, or one question about a message.
+type request struct{ subject, reply, head, data string }
+
+// client is a connection, after a request was read.
+type client struct {
+	net.Conn
+	broker  *broker
+	request request
+}
+
+func (b *broker) Address() string { return "nats://" + b.listener.Addr().String() }
+
+func (b *broker) Close() {
+	b.mu.Lock()
+	select {
+	case <-b.ended:
+	default:
+		close(b.ended)
+		b.listener.Close()
+		for conn := range b.conns {
+			conn.Close()
+		}
+	}
+	b.mu.Unlock()
+	b.work.Wait()
+}
+
+func (b *broker) accept() {
+	for {
+		conn, err := b.listener.Accept()
+		if err != nil {
+			return
+		}
+		b.mu.Lock()
+		b.conns[conn] = true
+		b.mu.Unlock()
+		b.work.Go(func() { b.serve(conn) })
+	}
+}
+
+func (b *broker) serve(conn net.Conn) {
+	defer conn.Close()
+	io.WriteString(conn, `INFO {"version":"2.10.0","headers":true,"jetstream":true,"max_payload":1048576}`+"\r\n")
+	reader := bufio.NewReader(io.TeeReader(conn, &listener{b}))
+	for {
+		line, err := reader.ReadString('\n')
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			return
+		}
+		message := fields[0] == "HPUB" || strings.Contains(line, ".MSG.GET.")
+		if message {
+			b.count(len(line))
+		}
+		if err != nil {
+			return
+		}
+		switch fields[0] {
+		case "PING":
+			io.WriteString(conn, "PONG\r\n")
+		case "PUB", "HPUB":
+			total, _ := strconv.Atoi(fields[len(fields)-1])
+			text := make([]byte, total+2)
+			n, err := io.ReadFull(reader, text)
+			if message {
+				b.count(n)
+			}
+			if err != nil {
+				return
+			}
+			if !message {
+				fmt.Fprintf(conn, "MSG %s 1 %d\r\n%s\r\n", fields[2], len(b.stream), b.stream)
+				continue
+			}
+			r := request{subject: fields[1], reply: fields[2], data: string(text[:total])}
+			if fields[0] == "HPUB" {
+				head, _ := strconv.Atoi(fields[3])
+				r.head, r.data = string(text[:head]), string(text[head:total])
+			}
+			b.mu.Lock()
+			b.requests = append(b.requests, r)
+			b.mu.Unlock()
+			b.behave(&client{Conn: conn, broker: b, request: r})
+		}
+	}
+}
+
+// listener records all that arrives.
+type listener struct{ broker *broker }
+
+func (l *listener) Write(p []byte) (int, error) {
+	l.broker.mu.Lock()
+	defer l.broker.mu.Unlock()
+	return l.broker.heard.Write(p)
+}
+
+func (b *broker) count(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.arrived += int64(n)
+}
+
+func (b *broker) all() []request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]request(nil), b.requests...)
+}
+
+func (b *broker) Asked() int { return len(b.all()) }
+
+func (b *broker) Times(railKey string) int {
+	n := 0
+	for _, r := range b.all() {
+		if strings.Contains(r.subject+r.head+r.data, railKey) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *broker) Arrived() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.arrived
+}
+
+func (b *broker) Heard() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.heard.String()
+}
+
+func (b *broker) Sends() []string {
+	var all []string
+	for _, r := range b.all() {
+		all = append(all, r.subject+"\n"+r.head+r.data)
+	}
+	return all
+}
+
+var railKeys = regexp.MustCompile(`rh[0-9a-f]{32}`)
+
+func (c *client) RailKey() string {
+	return railKeys.FindString(c.request.subject + c.request.head + c.request.data)
+}
+
+// Say answers. {hdrs} is replaced by the headers of a stored message with the rail key.
+func (c *client) Say(answer railtest.Answer) {
+	if answer.Status != 0 {
+		head := fmt.Sprintf("NATS/1.0 %d\r\n\r\n", answer.Status)
+		fmt.Fprintf(c, "HMSG %s 1 %d %d\r\n%s\r\n", c.request.reply, len(head), len(head), head)
+		return
+	}
+	hdrs := base64.StdEncoding.EncodeToString([]byte("NATS/1.0\r\nNats-Msg-Id: " + c.RailKey() + "\r\n\r\n"))
+	body := strings.NewReplacer("{rail_key}", c.RailKey(), "{hdrs}", hdrs).Replace(answer.Body)
+	fmt.Fprintf(c, "MSG %s 1 %d\r\n%s\r\n", c.request.reply, len(body), body)
+}
+
+func (c *client) Hang() {
+	gone := make(chan struct{})
+	c.broker.work.Go(func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, c.Conn)
+	})
+	select {
+	case <-gone:
+	case <-c.broker.ended:
+		c.Close()
+		<-gone
+	}
+}
+
+// Trickle announces a message and delivers the beginning of it.
+func (c *client) Trickle() {
+	fmt.Fprintf(c, "MSG %s 1 100\r\n{\"stream\":", c.request.reply)
+	c.Hang()
+}
+
+func (c *client) Cut() { c.Close() }

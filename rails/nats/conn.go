@@ -1,0 +1,334 @@
+package nats
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nkeys"
+)
+
+// Errors of a connection.
+var (
+	errStalled = errors.New("this process stalled for longer than the write may take")
+	errRefused = errors.New("the server refuses us")
+	errClosed  = errors.New("the server has ended the connection")
+)
+
+// Bounds of what is read.
+const (
+	maxLine   = 64 << 10 // bytes of a protocol line: INFO lists every server of a cluster
+	maxAnswer = 1 << 20  // bytes of one message with its headers
+)
+
+// conn is one connection to a server. It carries one request at a time, so that what was written and
+// what an answer belongs to is certain. It speaks the protocol itself: a client library reconnects,
+// buffers what was not written, and repeats requests.
+type conn struct {
+	net.Conn
+	tcp     *net.TCPConn
+	reader  *bufio.Reader
+	inbox   string // of this connection, with a random part
+	maxSize int64  // the largest message that the server takes
+
+	checked time.Time // when the stream's settings were looked at
+
+	writing sync.Mutex
+	mu      sync.Mutex
+	awaited string       // the subject of the answer to the request under way
+	answers chan message // of that request
+	refusal string       // the last -ERR
+	ended   chan struct{}
+}
+
+// message is what a server delivered.
+type message struct {
+	status int // of an answer without a body, such as 503; 0: none
+	data   []byte
+}
+
+// serverInfo is the greeting of a server.
+type serverInfo struct {
+	MaxPayload   int64  `json:"max_payload"`
+	Headers      bool   `json:"headers"`
+	TLSRequired  bool   `json:"tls_required"`
+	TLSAvailable bool   `json:"tls_available"`
+	Nonce        string `json:"nonce"`
+	JetStream    bool   `json:"jetstream"`
+}
+
+// login is how a connection identifies itself.
+type login struct {
+	tls         *tls.Config
+	credentials string
+	token       string
+	user        string
+	password    string
+}
+
+// dial opens a connection to one server and logs in. The context ends it in any step.
+func dial(ctx context.Context, server string, by login, inboxPrefix string) (*conn, error) {
+	at, err := url.Parse(server)
+	if err != nil {
+		return nil, errors.New("the server's URL can't be read")
+	}
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", at.Host)
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := raw.(*net.TCPConn)
+	if !ok {
+		raw.Close()
+		return nil, errors.New("no TCP connection")
+	}
+	c := &conn{
+		Conn: raw, tcp: tcp, reader: bufio.NewReaderSize(raw, maxLine), inbox: inboxPrefix + "." + random(),
+		answers: make(chan message, 1), ended: make(chan struct{}),
+	}
+	stop := context.AfterFunc(ctx, c.abort)
+	if err := c.greet(ctx, at, by); err != nil {
+		stop()
+		c.abort()
+		close(c.ended)
+		return nil, err
+	}
+	go c.read()
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	return c, nil
+}
+
+// greet reads the greeting, switches to TLS and logs in.
+func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
+	line, err := c.line()
+	if err != nil {
+		return fmt.Errorf("reading the greeting: %w", err)
+	}
+	text, ok := bytes.CutPrefix(line, []byte("INFO "))
+	var info serverInfo
+	if !ok || json.Unmarshal(text, &info) != nil {
+		return errors.New("what answers is no NATS server")
+	}
+	if at.Scheme == "tls" || info.TLSRequired {
+		if !info.TLSRequired && !info.TLSAvailable {
+			return fmt.Errorf("%w: it has no TLS", errRefused)
+		}
+		config := by.tls.Clone()
+		if config.ServerName == "" {
+			config.ServerName = at.Hostname()
+		}
+		secured := tls.Client(c.tcp, config)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return err
+		}
+		c.Conn, c.reader = secured, bufio.NewReaderSize(secured, maxLine)
+	}
+	if !info.Headers || !info.JetStream {
+		return fmt.Errorf("%w: it has no JetStream, or no headers", errRefused)
+	}
+	c.maxSize = info.MaxPayload
+	hello, err := by.hello(info.Nonce)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(c.Conn, "CONNECT %s\r\nSUB %s.* 1\r\nPING\r\n", hello, c.inbox); err != nil {
+		return err
+	}
+	for {
+		line, err := c.line()
+		switch {
+		case err != nil:
+			return err
+		case string(line) == "PONG":
+			return nil
+		case bytes.HasPrefix(line, []byte("-ERR")):
+			return fmt.Errorf("%w: %s", errRefused, line)
+		case string(line) == "PING":
+			if _, err := fmt.Fprint(c.Conn, "PONG\r\n"); err != nil {
+				return err
+			}
+		case string(line) != "+OK" && !bytes.HasPrefix(line, []byte("INFO ")):
+			return errors.New("the login was answered by something else")
+		}
+	}
+}
+
+// hello returns the JSON of CONNECT.
+func (l login) hello(nonce string) ([]byte, error) {
+	fields := map[string]any{
+		"verbose": false, "pedantic": false, "name": "railhead", "lang": "go", "version": "1", "protocol": 1,
+		"headers": true, "no_responders": true, "echo": false,
+	}
+	switch {
+	case l.credentials != "":
+		jwt, err := nkeys.ParseDecoratedJWT([]byte(l.credentials))
+		if err != nil {
+			return nil, errors.New("credentials has no JWT")
+		}
+		pair, err := nkeys.ParseDecoratedUserNKey([]byte(l.credentials))
+		if err != nil {
+			return nil, errors.New("credentials has no seed of a user")
+		}
+		defer pair.Wipe()
+		signature, err := pair.Sign([]byte(nonce))
+		if err != nil {
+			return nil, errors.New("credentials: the nonce can't be signed")
+		}
+		fields["jwt"], fields["sig"] = jwt, base64.RawURLEncoding.EncodeToString(signature)
+	case l.token != "":
+		fields["auth_token"] = l.token
+	case l.user != "":
+		fields["user"], fields["pass"] = l.user, l.password
+	}
+	return json.Marshal(fields)
+}
+
+// read delivers what the server sends, until the connection ends.
+func (c *conn) read() {
+	defer close(c.ended)
+	defer c.abort()
+	for {
+		line, err := c.line()
+		if err != nil {
+			return
+		}
+		verb, rest, _ := strings.Cut(string(line), " ")
+		switch strings.ToUpper(verb) {
+		case "MSG", "HMSG":
+			if c.deliver(strings.Fields(rest), strings.ToUpper(verb) == "HMSG") != nil {
+				return
+			}
+		case "PING":
+			if c.write([]byte("PONG\r\n"), time.Now().Add(10*time.Second)) != nil {
+				return
+			}
+		case "PONG", "+OK", "INFO":
+		case "-ERR":
+			c.mu.Lock()
+			c.refusal = rest
+			c.mu.Unlock()
+		default:
+			return // no NATS server speaks like this
+		}
+	}
+}
+
+// line reads a protocol line of at most maxLine bytes, without its end.
+func (c *conn) line() ([]byte, error) {
+	line, err := c.reader.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(line, "\r\n"), nil
+}
+
+// deliver reads a message: SUBJECT SID [REPLY] [HEADERS] TOTAL, then its bytes. It passes it on if it
+// is the answer to the request under way.
+func (c *conn) deliver(args []string, hasHeaders bool) error {
+	sizes := 1
+	if hasHeaders {
+		sizes = 2
+	}
+	if len(args) != 2+sizes && len(args) != 3+sizes {
+		return errClosed
+	}
+	total, err := strconv.Atoi(args[len(args)-1])
+	if err != nil || total < 0 || total > maxAnswer {
+		return errClosed
+	}
+	head := 0
+	if hasHeaders {
+		head, err = strconv.Atoi(args[len(args)-2])
+		if err != nil || head < 0 || head > total {
+			return errClosed
+		}
+	}
+	var text bytes.Buffer // it grows with what arrives, not with what was announced
+	if _, err := copyN(&text, c.reader, total+2); err != nil {
+		return err
+	}
+	all := text.Bytes()
+	if string(all[total:]) != "\r\n" {
+		return errClosed
+	}
+	m := message{data: all[head:total]}
+	if status, ok := bytes.CutPrefix(all[:head], []byte("NATS/1.0 ")); ok {
+		m.status, _ = strconv.Atoi(string(status[:min(3, len(status))]))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if args[0] != c.awaited {
+		return nil
+	}
+	c.awaited = ""
+	c.answers <- m
+	return nil
+}
+
+// await makes the connection ready for one request, and returns the subject for its answer. It is
+// random, so that another client can't send an answer before it has seen the request.
+func (c *conn) await() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.answers:
+	default:
+	}
+	c.awaited = c.inbox + "." + random()
+	return c.awaited
+}
+
+// refused returns the last error that the server has reported.
+func (c *conn) refused() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusal
+}
+
+// write writes all of a frame before a moment, or ends the connection. It returns errStalled, and has
+// written nothing, if the moment has passed.
+func (c *conn) write(frame []byte, by time.Time) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if !time.Now().Before(by) {
+		return errStalled
+	}
+	if err := c.Conn.SetWriteDeadline(by); err != nil {
+		return err
+	}
+	_, err := c.Conn.Write(frame)
+	return err
+}
+
+// abort ends the connection, and discards what the kernel has not sent yet: it would arrive after
+// the call has ended.
+func (c *conn) abort() {
+	_ = c.tcp.SetLinger(0) // the connection may have ended already
+	_ = c.tcp.Close()
+}
+
+// alive reports whether the connection has not ended.
+func (c *conn) alive() bool {
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// random returns 128 random bits as text.
+func random() string { return rand.Text() }

@@ -1,0 +1,73 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// Inquire implements rails.Inquirer: it reads the message of the payment's subject from the leader of
+// the stream. EXECUTED means that key, subject and content are ours. NOT_FOUND also means that the
+// stream has been there since before the first send and has removed nothing since.
+func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
+	result := a.inquire(ctx, q)
+	result.Message = a.clean(result.Message)
+	return result
+}
+
+func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
+	if a.sentElsewhere(q.RenderVersion) {
+		return rails.Result{Result: payment.ResultUnavailable, OwnStop: true,
+			Message: "sent by " + q.RenderVersion + " and not asked by " + a.version +
+				": another stream does not have the payment"}
+	}
+	ctx, cancel := context.WithTimeout(parent, a.timeouts.Total())
+	defer cancel()
+	c, failure := a.take(ctx, parent, false, q.FirstSentAt)
+	if failure != nil {
+		return *failure
+	}
+	if q.OnPhase != nil {
+		q.OnPhase(rails.PhaseDialled)
+		q.OnPhase(rails.PhaseFirstByte)
+	}
+	unavailable := func(why string) rails.Result {
+		return rails.Result{Result: payment.ResultUnavailable, FirstByte: true, Message: why,
+			OwnStop: errors.Is(parent.Err(), context.Canceled)}
+	}
+	kept, err := a.find(ctx, c, fmt.Sprintf(`{"last_by_subj":%q}`, a.rules.subject.of(q.ParticipantID, q.RailKey)))
+	if err != nil {
+		c.abort()
+		return unavailable("reading the stream: " + err.Error())
+	}
+	if q.OnPhase != nil {
+		q.OnPhase(rails.PhaseAnswered)
+	}
+	if kept != nil {
+		a.keep(c)
+		if differs := a.differs(kept, q.ParticipantID, q.RailKey, q.Payload); differs != "" {
+			return unavailable(fmt.Sprintf("message %d of the stream has another %s", kept.Sequence, differs))
+		}
+		return rails.Result{Result: payment.ResultExecuted, FirstByte: true, Reference: a.reference(kept.Sequence)}
+	}
+	info, err := a.look(ctx, c)
+	if err != nil {
+		c.abort()
+		return unavailable(err.Error())
+	}
+	a.keep(c)
+	if why := a.rules.remembers(info, q.FirstSentAt); why != "" {
+		return unavailable("the stream has no such message, which proves nothing: " + why)
+	}
+	return rails.Result{Result: payment.ResultNotFound, FirstByte: true}
+}
+
+// sentElsewhere reports whether sends of an earlier version went to another destination.
+func (r *Rail) sentElsewhere(earlier string) bool {
+	parts, own := strings.Split(earlier, "-"), strings.Split(r.version, "-")
+	return len(parts) == 3 && parts[2] != own[2]
+}

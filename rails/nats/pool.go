@@ -1,0 +1,148 @@
+package nats
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+// take returns a connection to the stream, whose settings were looked at. A fresh look, right before
+// a re-send, also makes certain that the stream has forgotten nothing since the first send.
+func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*conn, *rails.Result) {
+	failed := func(result payment.Result, why string) *rails.Result {
+		return &rails.Result{Result: result, Message: why, OwnStop: errors.Is(parent.Err(), context.Canceled)}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed(payment.ResultNotSent, "stopped before the call: "+err.Error())
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.timeouts.Connect+r.timeouts.TLS))
+	defer cancel()
+	c := r.idleConn()
+	if c == nil {
+		var err error
+		if c, err = r.dialAny(ctx); err != nil {
+			if errors.Is(err, errRefused) || brokenForAll(err) {
+				return nil, failed(payment.ResultRefusedRail, err.Error())
+			}
+			return nil, failed(payment.ResultNotSent, err.Error())
+		}
+	}
+	if !fresh && time.Since(c.checked) < recheck {
+		return c, nil
+	}
+	info, err := r.look(ctx, c)
+	if err != nil {
+		c.abort()
+		if errors.Is(err, errNoStream) {
+			return nil, failed(payment.ResultRefusedRail, err.Error())
+		}
+		return nil, failed(payment.ResultNotSent, err.Error())
+	}
+	if faults := r.rules.faults(info.Config); len(faults) > 0 {
+		c.abort()
+		return nil, failed(payment.ResultRefusedRail, "stream "+r.config.Stream+" is not fit: "+strings.Join(faults, "; "))
+	}
+	if c.maxSize < maxMessage {
+		c.abort()
+		return nil, failed(payment.ResultRefusedRail, fmt.Sprintf(
+			"the server takes messages of at most %d bytes: set max_payload to %d", c.maxSize, maxMessage))
+	}
+	c.checked = time.Now()
+	if fresh {
+		if why := r.rules.remembers(info, since); why != "" {
+			r.keep(c)
+			return nil, failed(payment.ResultNotSent, "a re-send might be a second message: "+why)
+		}
+	}
+	return c, nil
+}
+
+func (r *Rail) dialAny(ctx context.Context) (*conn, error) {
+	var all []error
+	for _, server := range r.config.Servers {
+		c, err := dial(ctx, server, r.login, r.config.InboxPrefix)
+		if err == nil {
+			return c, nil
+		}
+		all = append(all, err)
+	}
+	return nil, errors.Join(all...)
+}
+
+// brokenForAll reports whether an error would keep every other connection from being made, until an
+// operator repairs trust or certificate.
+func brokenForAll(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
+	return ok
+}
+
+func (r *Rail) idleConn() *conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.idle) > 0 {
+		c := r.idle[len(r.idle)-1]
+		r.idle = r.idle[:len(r.idle)-1]
+		if c.alive() {
+			return c
+		}
+	}
+	return nil
+}
+
+// keep returns a connection on which no request is under way.
+func (r *Rail) keep(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || !c.alive() || len(r.idle) >= rails.MaxConcurrency {
+		c.abort()
+		return
+	}
+	r.idle = append(r.idle, c)
+}
+
+func loginOf(config Config, getenv func(string) string) (login, []secret.Value, error) {
+	var all []error
+	var secrets []secret.Value
+	resolve := func(name string, ref secret.Ref) string {
+		if ref.IsZero() {
+			return ""
+		}
+		value, err := ref.Resolve(getenv)
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %w", name, err))
+			return ""
+		}
+		secrets = append(secrets, value)
+		return value.Reveal()
+	}
+	by := login{
+		tls:         &tls.Config{MinVersion: tls.VersionTLS12, ServerName: config.TLS.ServerName},
+		credentials: resolve("credentials", config.Credentials), token: resolve("token", config.Token),
+		user: config.User, password: resolve("password", config.Password),
+	}
+	if ca := resolve("tls.ca", config.TLS.CA); ca != "" {
+		by.tls.RootCAs = x509.NewCertPool()
+		if !by.tls.RootCAs.AppendCertsFromPEM([]byte(ca)) {
+			all = append(all, fmt.Errorf("tls.ca: %s contains no certificate", config.TLS.CA))
+		}
+	}
+	if cert := resolve("tls.client_cert", config.TLS.ClientCert); cert != "" {
+		pair, err := tls.X509KeyPair([]byte(cert), []byte(resolve("tls.client_key", config.TLS.ClientKey)))
+		if err != nil {
+			all = append(all, fmt.Errorf("tls.client_cert: %w", err))
+		}
+		by.tls.Certificates = []tls.Certificate{pair}
+	}
+	return by, secrets, errors.Join(all...)
+}

@@ -1,0 +1,216 @@
+package nats_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/nats"
+	"github.com/railhead-pay/railhead/rails/railtest"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+const token = "token-7f3e91c0ffee"
+
+func getenv(name string) string { return map[string]string{"NATS_TOKEN": token}[name] }
+
+func ref(t testing.TB, text string) (r secret.Ref) {
+	t.Helper()
+	if err := r.UnmarshalText([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func profile() rails.Profile {
+	return rails.Profile{
+		RailType: "events", Kind: rails.KindMessage, Headers: []string{"x-tenant"},
+		Policy: payment.Policy{
+			ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour),
+			Inquiry: payment.InquiryPolicy{Max: 5, NotFound: payment.NotFoundInconclusive},
+		},
+	}.WithDefaults()
+}
+
+func config(t testing.TB, address string) nats.Config {
+	return nats.Config{
+		Servers: []string{address}, AllowPlaintext: true, Token: ref(t, "env:NATS_TOKEN"),
+		Stream: "PAYMENTS", Subject: "payments.{participant_id}.{rail_key}",
+	}
+}
+
+func open(t testing.TB, config nats.Config, profile rails.Profile) rails.Rail {
+	t.Helper()
+	rail, err := nats.Open(config, profile, getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rail
+}
+
+const payload = `{"event": "created", "id": 7}`
+
+func message() rails.Send {
+	id := payment.NewID()
+	return rails.Send{
+		OutboxID: id, RailKey: payment.RailKey(id), InstructionID: "instr-1", ParticipantID: "bank a.b", SendNo: 1,
+		Payload: []byte(payload), Headers: map[string]string{"x-tenant": "t1"},
+		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	}
+}
+
+func subject() railtest.Subject {
+	stored := `{"message":{"subject":"payments.bank=20a=2Eb.{rail_key}","seq":7,"hdrs":"{hdrs}","data":"` +
+		base64.StdEncoding.EncodeToString([]byte(payload)) + `"}}`
+	return railtest.Subject{
+		Witness: witness{stream: fit},
+		Open: func(t testing.TB, address string, profile rails.Profile) rails.Rail {
+			return open(t, config(t, address), profile)
+		},
+		Profile: profile(), Send: message(),
+		Sends: map[payment.Result]railtest.Answer{
+			payment.ResultAccepted: {Body: `{"stream":"PAYMENTS","seq":7}`},
+			payment.ResultUnknown:  {Body: `{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}`},
+		},
+		Inquiries: map[payment.Result]railtest.Answer{
+			payment.ResultExecuted:    {Body: stored},
+			payment.ResultNotFound:    {Body: `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`},
+			payment.ResultUnavailable: {Body: `{"error":{"code":503,"err_code":10008,"description":"unavailable"}}`},
+		},
+		OtherPayment: railtest.Answer{Body: `{"stream":"OTHER","seq":7}`},
+		Remark: func(text string) railtest.Answer {
+			quoted, _ := json.Marshal(text) // a string can always be written
+			return railtest.Answer{Body: `{"error":{"code":500,"err_code":10000,"description":` + string(quoted) + `}}`}
+		},
+		Without: map[string]string{
+			"REFUSED_FINAL":     "a stream may report an error after it has stored the message",
+			"REFUSED_TRANSIENT": "the same", "REFUSED_LATER": "the same", "REFUSED_BUSINESS": "a stream knows no funds",
+			"REFUSED_RAIL": "only before the first byte: TestUnfitStreams",
+			"REFUSED":      "a stream keeps no refusals", "IN_PROGRESS": "a stream has a message or not",
+			"UnmappedCode": "there is no table: each error is UNKNOWN",
+		},
+		Secrets: []string{token},
+	}
+}
+
+func TestConformance(t *testing.T) { railtest.Run(t, subject()) }
+
+// TestAnswersProveNothing tests that what is not the acknowledgement of our stream is UNKNOWN, at
+// every byte at which an answer may end.
+func TestAnswersProveNothing(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]railtest.Answer{
+		"no responders": {Status: 503}, "empty": {Body: ""}, "null": {Body: "null"}, "a list": {Body: "[]"}, "no object": {Body: "+OK"},
+		"half": {Body: `{"stream":"PAYMENTS","se`}, "two": {Body: `{"stream":"PAYMENTS","seq":7}{}`},
+		"no stream": {Body: `{"seq":7}`}, "no sequence": {Body: `{"stream":"PAYMENTS"}`}, "sequence 0": {Body: `{"stream":"PAYMENTS","seq":0}`},
+		"negative": {Body: `{"stream":"PAYMENTS","seq":-1}`}, "an error too": {Body: `{"stream":"PAYMENTS","seq":7,"error":{"err_code":10077}}`},
+		"other letters": {Body: `{"stream":"payments","seq":7}`},
+	} {
+		b := witness{stream: fit}.broker(t, func(c *client) {
+			if strings.HasPrefix(c.request.subject, "$JS") {
+				c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`})
+				return
+			}
+			c.Say(answer)
+		})
+		got := once(t, config(t, b.Address()), profile(), message())
+		if got.Result != payment.ResultUnknown || !got.FirstByte {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	whole := ""
+	for cut := 0; ; cut++ {
+		b := witness{stream: fit}.broker(t, func(c *client) {
+			body := `{"stream":"PAYMENTS","seq":7}`
+			whole = fmt.Sprintf("MSG %s 1 %d\r\n%s\r\n", c.request.reply, len(body), body)
+			fmt.Fprint(c, whole[:min(cut, len(whole))])
+			c.Close()
+		})
+		got := once(t, config(t, b.Address()), profile(), message())
+		if cut > 0 && cut >= len(whole) {
+			railtest.Want(t, got, payment.ResultAccepted, true)
+			return
+		}
+		railtest.Want(t, got, payment.ResultUnknown, true)
+	}
+}
+
+// once opens a rail, makes one send, and closes it.
+func once(t *testing.T, config nats.Config, profile rails.Profile, send rails.Send) rails.Result {
+	t.Helper()
+	rail := open(t, config, profile)
+	defer rail.(interface{ Close() error }).Close()
+	return rails.SendSafely(t.Context(), rail, send)
+}
+
+// TestForgedAnswer tests that an answer to another subject than that of the request under way is
+// ignored: another client of the server may guess, or have heard, subjects of earlier ones.
+func TestForgedAnswer(t *testing.T) {
+	t.Parallel()
+	var earlier string
+	b := witness{stream: fit}.broker(t, func(c *client) {
+		body := `{"stream":"PAYMENTS","seq":7}`
+		inbox := c.request.reply[:strings.LastIndex(c.request.reply, ".")]
+		for _, forged := range []string{"_INBOX.x", inbox + ".0", inbox + ".*", earlier} {
+			if forged != "" {
+				fmt.Fprintf(c, "MSG %s 1 %d\r\n%s\r\n", forged, len(body), body)
+			}
+		}
+		earlier = c.request.reply
+		if !strings.HasPrefix(inbox, "_INBOX_railhead.") || len(inbox) < len("_INBOX_railhead.")+20 {
+			t.Errorf("the inbox is %q, want one with a random part", inbox)
+		}
+		c.Say(railtest.Answer{Body: `{"error":{"err_code":10023}}`})
+	})
+	rail := open(t, config(t, b.Address()), profile())
+	defer rail.(interface{ Close() error }).Close()
+	for range 3 {
+		railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultUnknown, true)
+	}
+}
+
+// TestHadItAlready tests that "I have it already" counts only if what is stored is ours.
+func TestHadItAlready(t *testing.T) {
+	t.Parallel()
+	data := base64.StdEncoding.EncodeToString([]byte(payload))
+	other := base64.StdEncoding.EncodeToString([]byte("NATS/1.0\r\nNats-Msg-Id: rh0\r\n\r\n"))
+	const mine = "payments.bank=20a=2Eb.{rail_key}"
+	for said, isQuestion := range map[string]string{
+		`{"stream":"PAYMENTS","seq":7,"duplicate":true}`:                            `{"seq":7}`,
+		`{"error":{"err_code":10071,"description":"wrong last sequence: 7"}}`:       `{"last_by_subj":"` + mine + `"}`,
+		`{"error":{"err_code":10077,"description":"maximum messages per subject"}}`: `{"last_by_subj":"` + mine + `"}`,
+	} {
+		for kept, want := range map[string]payment.Result{
+			`{"message":{"subject":"` + mine + `","seq":7,"hdrs":"{hdrs}","data":"` + data + `"}}`:        payment.ResultAccepted,
+			`{"message":{"subject":"moved.{rail_key}","seq":7,"hdrs":"{hdrs}","data":"` + data + `"}}`:    payment.ResultUnknown,
+			`{"message":{"subject":"` + mine + `","seq":7,"hdrs":"` + other + `","data":"` + data + `"}}`: payment.ResultUnknown,
+			`{"message":{"subject":"` + mine + `","seq":7,"hdrs":"{hdrs}","data":"e30="}}`:                payment.ResultUnknown,
+			`{"message":{"subject":"` + mine + `","seq":7,"data":"` + data + `"}}`:                        payment.ResultUnknown,
+			`{"error":{"err_code":10037,"description":"no message found"}}`:                               payment.ResultUnknown,
+			`{"error":{"err_code":10008,"description":"unavailable"}}`:                                    payment.ResultUnknown,
+			`{}`: payment.ResultUnknown, `nothing`: payment.ResultUnknown,
+		} {
+			send := message()
+			b := witness{stream: fit}.broker(t, func(c *client) {
+				if !strings.HasPrefix(c.request.subject, "$JS") {
+					c.Say(railtest.Answer{Body: said})
+					return
+				}
+				if asked := strings.ReplaceAll(isQuestion, "{rail_key}", send.RailKey); c.request.data != asked {
+					t.Errorf("the stream was asked %s, want %s", c.request.data, asked)
+				}
+				hdrs := base64.StdEncoding.EncodeToString([]byte("NATS/1.0\r\nNats-Msg-Id: " + send.RailKey + "\r\n\r\n"))
+				c.Say(railtest.Answer{Body: strings.NewReplacer("{hdrs}", hdrs, "{rail_key}", send.RailKey).Replace(kept)})
+			})
+			got := once(t, config(t, b.Address()), profile(), send)
+			if got.Result != want || got.Result == payment.ResultUnknown && !got.SeenBefore {
+				t.Errorf("%s, and it has %s: %+v, want %s", said, kept, got, want)
+			}
+		}
+	}
+}
