@@ -13,7 +13,7 @@ var floors = [][]string{
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
 		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/yamlstrict",
 		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures",
-		"bench/slowflush", "internal/test/archive", "testbed/browser",
+		"bench/slowflush", "internal/test/archive", "testbed/browser", "testbed/brokers",
 	},
 	// what services and the store say to each other; processes
 	{"outbox", "internal/test/child", "internal/test/pgserver"},
