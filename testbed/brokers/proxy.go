@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Proxy stands between the adapter and a server. While it is deaf, it ends a connection in place of
+// Proxy stands between the adapter and a server. While it loses acknowledgements, it ends a connection in place of
 // passing on the first bytes that the server sends after a message: the acknowledgement is lost.
 type Proxy struct {
 	listener net.Listener
-	deaf     atomic.Bool
+	losing   atomic.Bool
 	work     sync.WaitGroup
 }
 
@@ -41,8 +41,8 @@ func NewProxy(t testing.TB, to *Server) *Proxy {
 // URL is the proxy's address.
 func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
 
-// LoseAcks makes the proxy deaf, or ends that.
-func (p *Proxy) LoseAcks(lose bool) { p.deaf.Store(lose) }
+// LoseAcks has the proxy lose acknowledgements, or ends that.
+func (p *Proxy) LoseAcks(lose bool) { p.losing.Store(lose) }
 
 func (p *Proxy) serve(conn net.Conn, to string) {
 	defer conn.Close()
@@ -57,7 +57,7 @@ func (p *Proxy) serve(conn net.Conn, to string) {
 		buffer := make([]byte, 1<<16)
 		for {
 			n, err := conn.Read(buffer)
-			if strings.Contains(string(buffer[:n]), "HPUB ") && p.deaf.Load() {
+			if strings.Contains(string(buffer[:n]), "HPUB ") && p.losing.Load() {
 				published.Store(true)
 			}
 			if _, failed := server.Write(buffer[:n]); failed != nil || err != nil {

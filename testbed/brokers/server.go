@@ -98,7 +98,11 @@ func Stream(t testing.TB, address string, config jetstream.StreamConfig) (stream
 	t.Helper()
 	with(t, address, func(ctx context.Context, js jetstream.JetStream) (err error) {
 		for {
-			if stream, err = js.CreateStream(ctx, config); err == nil {
+			// A cluster without a leader does not answer.
+			try, cancel := context.WithTimeout(ctx, 3*time.Second)
+			stream, err = js.CreateStream(try, config)
+			cancel()
+			if err == nil {
 				return nil
 			}
 			select {
