@@ -12,7 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/rails/railtest"
 )
 
@@ -63,12 +65,14 @@ type broker struct {
 	listener net.Listener
 	stream   string
 	behave   func(*client)
+	looked   func() // called after a look at the stream, before the next byte is read; nil: nothing
 	ended    chan struct{}
 	work     sync.WaitGroup
 
 	mu       sync.Mutex
 	requests []request
 	arrived  int64
+	serving  int // connections
 	heard    bytes.Buffer
 	conns    map[net.Conn]bool
 }
@@ -108,13 +112,22 @@ func (b *broker) accept() {
 		}
 		b.mu.Lock()
 		b.conns[conn] = true
+		b.serving++
+		if b.looked != nil {
+			_ = conn.(*net.TCPConn).SetReadBuffer(4096) // what the test waits for is then in the sender's kernel
+		}
 		b.mu.Unlock()
 		b.work.Go(func() { b.serve(conn) })
 	}
 }
 
 func (b *broker) serve(conn net.Conn) {
-	defer conn.Close()
+	defer func() {
+		conn.Close()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.serving--
+	}()
 	io.WriteString(conn, `INFO {"version":"2.10.0","headers":true,"jetstream":true,"max_payload":1048576}`+"\r\n")
 	reader := bufio.NewReader(io.TeeReader(conn, &listener{b}))
 	for {
@@ -145,6 +158,9 @@ func (b *broker) serve(conn net.Conn) {
 			}
 			if !message {
 				fmt.Fprintf(conn, "MSG %s 1 %d\r\n%s\r\n", fields[2], len(b.stream), b.stream)
+				if b.looked != nil {
+					b.looked()
+				}
 				continue
 			}
 			r := request{subject: fields[1], reply: fields[2], data: string(text[:total])}
@@ -252,3 +268,16 @@ func (c *client) Trickle() {
 }
 
 func (c *client) Cut() { c.Close() }
+
+// drained waits until no connection is served any more: all that was delivered was read.
+func (b *broker) drained(t *testing.T) {
+	t.Helper()
+	err := await.Until(t.Context(), time.Minute, "every connection has ended", func() (bool, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.serving == 0, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -148,6 +148,29 @@ func once(t *testing.T, config nats.Config, profile rails.Profile, send rails.Se
 	return rails.SendSafely(t.Context(), rail, send)
 }
 
+// TestNothingArrivesLate tests a server that does not read: when the call has ended, what its
+// connection had not delivered is not delivered later, when the key window may be over.
+func TestNothingArrivesLate(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	b := witness{stream: fit}.broker(t, func(c *client) { t.Error("the message arrived after the call") })
+	b.mu.Lock()
+	b.looked = func() { <-over }
+	b.mu.Unlock()
+	send, facts := message(), profile()
+	send.Payload = []byte(`"` + strings.Repeat("x", 250<<10) + `"`)
+	short := payment.Duration(200 * time.Millisecond)
+	facts.Timeouts.Write, facts.Timeouts.ResponseHeader, facts.Timeouts.Body = short, short, short
+	rail := open(t, config(t, b.Address()), facts)
+	got := rails.SendSafely(t.Context(), rail, send)
+	railtest.Want(t, got, payment.ResultUnknown, true)
+	close(over)
+	if err := rail.(interface{ Close() error }).Close(); err != nil {
+		t.Error(err)
+	}
+	b.drained(t)
+}
+
 // TestForgedAnswer tests that an answer to another subject than that of the request under way is
 // ignored: another client of the server may guess, or have heard, subjects of earlier ones.
 func TestForgedAnswer(t *testing.T) {
