@@ -274,7 +274,10 @@ func (c *conn) deliver(args []string, hasHeaders bool) error {
 		return nil
 	}
 	c.awaited = ""
-	c.answers <- m
+	select {
+	case c.answers <- m:
+	default: // there is an answer already
+	}
 	return nil
 }
 
