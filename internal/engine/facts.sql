@@ -4,7 +4,7 @@ WITH tables AS (
   SELECT c.oid, c.relname::text AS name, c.relkind, c.relam, c.relnamespace AS schema
   FROM pg_catalog.pg_class c
   WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p', 'f')
-    AND (c.relname LIKE 'payment\_%' OR c.relname = 'participant_outbox_sequences')
+    AND (starts_with(c.relname, 'payment_') OR c.relname = 'participant_outbox_sequences')
 ),
 elsewhere (name, why) AS (
   SELECT t.name, 'is a foreign table: its rows are on another server' FROM tables t WHERE t.relkind = 'f'

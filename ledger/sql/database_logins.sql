@@ -8,7 +8,7 @@ FROM pg_roles g
 JOIN pg_auth_members a ON a.roleid = g.oid
 JOIN pg_roles m ON m.oid = a.member
 LEFT JOIN pg_stat_activity s ON s.usesysid = m.oid
-WHERE g.rolname LIKE 'railhead\_%' AND NOT g.rolcanlogin
+WHERE starts_with(g.rolname, 'railhead_') AND NOT g.rolcanlogin
   AND NOT EXISTS (SELECT FROM pg_auth_members below WHERE below.roleid = m.oid)
 GROUP BY g.rolname, m.oid, m.rolname, m.rolcanlogin, m.rolvaliduntil, m.rolconnlimit
 ORDER BY g.rolname, m.rolname
