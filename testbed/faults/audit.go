@@ -15,7 +15,7 @@ import (
 // all services have ended, so that no claim may still count as in flight. What a proof
 // finds counts as false even where the oracle does not see it.
 func (w *World) audit(ctx context.Context) (report proofs.Report, err error) {
-	config, err := pgx.ParseConfig(w.Lane.Server.URL(w.database, ""))
+	config, err := pgx.ParseConfig(w.Lane.url(w.database, ""))
 	if err != nil {
 		return report, err
 	}

@@ -71,11 +71,11 @@ func (e Events) Run(ctx context.Context, built Binaries, out io.Writer) (report 
 		return report, err
 	}
 	defer func() { err = errors.Join(err, lane.Close()) }()
-	o := standard("events", e.Seed)
+	o := Standard("events", e.Seed)
 	o.Relayers, o.Reapers, o.Wave, o.Callers, o.HealWithin = 0, 0, 40, 6, 3*time.Minute
 	fmt.Fprintf(out, "events: %s\n", o)
 	listening := &listener{Events: e, out: out}
-	report.Report = runOn(ctx, lane, Fault{Name: "events", Quiet: true, Inject: listening.inject}, o)
+	report.Report = RunOn(ctx, lane, Fault{Name: "events", Quiet: true, Inject: listening.inject}, o)
 	report.Told = listening.told
 	return report, nil
 }
@@ -154,7 +154,7 @@ func (l *listener) rage(ctx context.Context, w *World) error {
 	var number string // of the transaction
 	crashed := false
 	for ctx.Err() == nil && (time.Now().Before(end) || open != nil) {
-		if w.calling() < 2 {
+		if w.Calling() < 2 {
 			if _, err := w.Traffic(w.Options.Wave); err != nil {
 				return err
 			}

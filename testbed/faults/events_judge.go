@@ -79,7 +79,7 @@ func (l *listener) caughtUp(ctx context.Context, w *World) error {
 		// A delivery that failed several times backs off for longer than a run lasts.
 		if time.Since(asked) > 10*time.Second {
 			asked = time.Now()
-			if err := w.operate(ctx, "events", "redeliver", "--endpoint", "sink", "--reason", "fault run"); err != nil {
+			if err := w.Operate(ctx, "events", "redeliver", "--endpoint", "sink", "--reason", "fault run"); err != nil {
 				return false, err
 			}
 		}

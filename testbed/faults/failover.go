@@ -173,11 +173,11 @@ func switchover(ctx context.Context, w *World) error {
 	}
 	// The old primary comes back at its address as a standby: a client that connects to it
 	// first must go on to the other server.
-	wire, err := newWire("old", s.server.TCPAddr())
+	wire, err := NewWire("old", AnyPort, s.server.TCPAddr())
 	if err != nil {
 		return err
 	}
-	w.ends = append(w.ends, func(context.Context) error { wire.close(); return nil })
+	w.ends = append(w.ends, func(context.Context) error { wire.Close(); return nil })
 	if err := w.returns(ctx, old, wire); err != nil {
 		return err
 	}

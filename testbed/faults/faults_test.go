@@ -57,26 +57,26 @@ func TestTable(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if one, two := standard("x", 1).draws().Uint64(), standard("x", 1).draws().Uint64(); one != two {
+	if one, two := Standard("x", 1).draws().Uint64(), Standard("x", 1).draws().Uint64(); one != two {
 		t.Error("the same fault and seed draw differently")
 	}
 	replays := make(map[railsim.Replay]bool)
 	for seed := range uint64(len(railsim.Replays())) {
-		replays[standard("x", seed).OnReplay] = true
+		replays[Standard("x", seed).OnReplay] = true
 	}
 	if len(replays) != len(railsim.Replays()) {
 		t.Errorf("%d seeds in a row draw %d answers to a repeated key", len(railsim.Replays()), len(replays))
 	}
 	judged := make(map[string]bool)
 	for seed := range uint64(2) {
-		for _, rail := range standard("x", seed).judgedRails() {
+		for _, rail := range Standard("x", seed).judgedRails() {
 			judged[rail] = true
 		}
 	}
-	if len(judged) != len(standard("x", 1).Rails) {
+	if len(judged) != len(Standard("x", 1).Rails) {
 		t.Errorf("two seeds in a row count the slots of %v", judged)
 	}
-	if standard("x", 1).draws().Uint64() == standard("y", 1).draws().Uint64() {
+	if Standard("x", 1).draws().Uint64() == Standard("y", 1).draws().Uint64() {
 		t.Error("two faults of one seed draw the same")
 	}
 }

@@ -158,7 +158,7 @@ func (w *World) replayWhatIsDenied(ctx context.Context) error {
 		if each.Last == string(payment.ResultNotFound) {
 			denied++
 		}
-		err := w.operate(ctx, "dead-letter", "replay", each.OutboxID, "--reason", "the bank does not find it")
+		err := w.Operate(ctx, "dead-letter", "replay", each.OutboxID, "--reason", "the bank does not find it")
 		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitRefused {
 			w.Broken("%s was executed, its bank no longer finds it, and its replay was not refused: %v", each.InstructionID, err)
 		}

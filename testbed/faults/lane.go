@@ -22,10 +22,37 @@ import (
 // Lane is a PostgreSQL cluster of its own. Runs of one lane follow each other,
 // each in a database of its own; lanes run concurrently.
 type Lane struct {
-	Server *pgserver.Server
+	Server *pgserver.Server // nil: another rig runs the servers, and reach leads to them
+	reach  Reacher
 	built  Binaries
 	made   int
 }
+
+// Reacher returns the connection string by which a login reaches a database of a cluster
+// that another rig runs; "" is the superuser.
+type Reacher func(database, login string) string
+
+// NewLaneOn builds the template of the databases on a cluster that another rig runs. Each
+// login gets the password.
+func NewLaneOn(ctx context.Context, built Binaries, reach Reacher, password string) (*Lane, error) {
+	lane := &Lane{reach: reach, built: built}
+	if err := lane.exec(ctx, "postgres", "CREATE DATABASE "+templateName); err != nil {
+		return nil, err
+	}
+	_, err := install.Prepare(ctx, reach(templateName, ""), cell, logins, func(string) string { return password })
+	return lane, err
+}
+
+// url returns the connection string of a login for a database; "" is the superuser.
+func (l *Lane) url(database, login string) string {
+	if l.reach != nil {
+		return l.reach(database, login)
+	}
+	return l.Server.URL(database, login)
+}
+
+// runs reports whether the server can be asked. One of another rig is that rig's concern.
+func (l *Lane) runs() bool { return l.Server == nil || l.Server.PID() != 0 }
 
 // These are the logins, one for each component.
 const (
@@ -83,7 +110,7 @@ func (l *Lane) dropDatabase(ctx context.Context, name string) error {
 }
 
 func (l *Lane) exec(ctx context.Context, database, sql string) error {
-	conn, err := pgx.Connect(ctx, l.Server.URL(database, ""))
+	conn, err := pgx.Connect(ctx, l.url(database, ""))
 	if err != nil {
 		return fmt.Errorf("connecting as superuser: %w", err)
 	}
@@ -109,8 +136,11 @@ func (l *Lane) crash(ctx context.Context, down time.Duration) error {
 	return nil
 }
 
-// Close stops the cluster and removes it.
+// Close stops the cluster and removes it, unless another rig runs it.
 func (l *Lane) Close() error {
+	if l.Server == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return l.Server.Stop(ctx)

@@ -68,7 +68,7 @@ func blows() []blow {
 
 // options returns the options of the run.
 func (n Nemesis) options() Options {
-	o := standard("nemesis", n.Seed)
+	o := Standard("nemesis", n.Seed)
 	o.Relayers, o.Reapers, o.ThroughProxy, o.ThroughAPI = n.Relayers, n.Reapers, true, true
 	o.Participants, o.Callers, o.Pace = 12, 6, 0
 	o.HealWithin = 3 * time.Minute
@@ -94,7 +94,7 @@ func (n Nemesis) Run(ctx context.Context, built Binaries, out io.Writer) (report
 	fault := Fault{Name: "nemesis", Quiet: true, Inject: func(ctx context.Context, w *World) error {
 		return n.rage(ctx, w, report.Blows, out)
 	}}
-	report.Report = runOn(ctx, lane, fault, o)
+	report.Report = RunOn(ctx, lane, fault, o)
 	report.Payments = report.Verdict.Acknowledged + report.Verdict.Recovered
 	return report, nil
 }
@@ -112,7 +112,7 @@ func (n Nemesis) rage(ctx context.Context, w *World, dealt map[string]int, out i
 	fed, begun := 0, time.Now()
 	for time.Now().Before(end) {
 		// Enqueue as many as are due by the clock, in waves that end before long.
-		if due := int(time.Since(begun).Seconds()*float64(n.PerSec)) + n.PerSec - fed; due >= n.PerSec && w.calling() < 3 {
+		if due := int(time.Since(begun).Seconds()*float64(n.PerSec)) + n.PerSec - fed; due >= n.PerSec && w.Calling() < 3 {
 			if _, err := w.Traffic(due); err != nil {
 				return err
 			}
@@ -156,8 +156,8 @@ func deckOf(all []blow) []blow {
 	return deck
 }
 
-// calling counts the callers that are running.
-func (w *World) calling() int { return running(w.callers) }
+// Calling counts the callers that are running.
+func (w *World) Calling() int { return running(w.callers) }
 
 // blowStopRelayer stops a relayer gracefully, as a rolling restart does, and starts
 // another.
@@ -207,7 +207,7 @@ func (w *World) starve(ctx context.Context, victim *Process, lasting time.Durati
 func blowSilence(ctx context.Context, w *World) error {
 	w.Injected++
 	wire := w.wires[w.living(w.relayers)]
-	if err := errors.Join(wire.Silence(toServer), wire.Silence(fromServer)); err != nil {
+	if err := wire.Isolate(); err != nil {
 		return err
 	}
 	pause(ctx, time.Duration(200+w.draws.IntN(3000))*time.Millisecond)
@@ -287,12 +287,12 @@ func blowBanks(ctx context.Context, w *World) error {
 func blowPause(ctx context.Context, w *World) error {
 	w.Injected++
 	rail := w.Options.Rails[w.draws.IntN(len(w.Options.Rails))]
-	if err := w.operate(ctx, "rail", "pause", rail, "--reason", "nemesis"); err != nil {
+	if err := w.Operate(ctx, "rail", "pause", rail, "--reason", "nemesis"); err != nil {
 		return err
 	}
 	pause(ctx, time.Duration(200+w.draws.IntN(1500))*time.Millisecond)
 	w.Hit++
-	return w.operate(ctx, "rail", "resume", rail, "--reason", "nemesis")
+	return w.Operate(ctx, "rail", "resume", rail, "--reason", "nemesis")
 }
 
 // blowMigrate applies the migrations and the grants once more.

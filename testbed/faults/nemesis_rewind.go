@@ -47,5 +47,6 @@ func (w *World) rewound(ctx context.Context, blow rewindBlow) error {
 		return err
 	}
 	pause(ctx, stragglers-time.Since(lost))
-	return w.person(ctx)
+	_, err = w.Reconcile(ctx)
+	return err
 }

@@ -25,7 +25,8 @@ func (w *World) suspendedUntilAccepted(ctx context.Context, s suspension) error 
 	if err := w.suspended(ctx, s); err != nil {
 		return err
 	}
-	return w.person(ctx)
+	_, err := w.Reconcile(ctx)
+	return err
 }
 
 func (w *World) suspended(ctx context.Context, s suspension) error {
@@ -62,32 +63,41 @@ func (w *World) suspended(ctx context.Context, s suspension) error {
 	return nil
 }
 
-// person acts as the operator: it compares what waits with the banks' ledgers, resolves
-// what a bank has executed, and accepts the server.
-func (w *World) person(ctx context.Context) error {
+// Reconcile acts as the operator: it compares what waits with the banks' ledgers, resolves
+// what a bank has executed, and accepts the server. It returns the instructions that a bank
+// has executed and of which the cell has no attempt: those that the server forgot.
+func (w *World) Reconcile(ctx context.Context) (forgotten []string, err error) {
 	type open struct{ Since string }
 	compared, err := collect[open](ctx, w, `SELECT to_char(opened_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
 		FROM `+cell+`.payment_outbox_suspensions WHERE accepted_at IS NULL`)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	executed, err := w.executed()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	type row struct{ OutboxID, InstructionID string }
-	const waitingSQL = `SELECT outbox_id::text, instruction_id FROM ` + cell + `.v_outbox_pending ORDER BY outbox_id`
+	type row struct {
+		OutboxID, InstructionID string
+		Unsent                  bool
+	}
+	const waitingSQL = `SELECT p.outbox_id::text, p.instruction_id,
+	  NOT EXISTS (SELECT FROM ` + cell + `.payment_outbox_attempts a WHERE a.outbox_id = p.outbox_id)
+	  FROM ` + cell + `.v_outbox_pending p ORDER BY p.outbox_id`
 	waiting, err := collect[row](ctx, w, waitingSQL)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, each := range waiting {
 		record, ok := executed[each.InstructionID]
 		if !ok {
 			continue
 		}
+		if each.Unsent {
+			forgotten = append(forgotten, each.InstructionID)
+		}
 		if err := w.resolveExecuted(ctx, each.OutboxID, record); err != nil {
-			return err
+			return forgotten, err
 		}
 	}
 	accept := []string{"timeline", "accept", "--reason",
@@ -95,7 +105,7 @@ func (w *World) person(ctx context.Context) error {
 	for _, suspension := range compared { // one at most
 		accept = append(accept, "--since", suspension.Since)
 	}
-	return w.operate(ctx, accept...)
+	return forgotten, w.Operate(ctx, accept...)
 }
 
 // resolveExecuted resolves a payment that a bank has executed. A lane that goes on by
@@ -120,7 +130,7 @@ func (w *World) resolveExecuted(ctx context.Context, outboxID string, record rai
 }
 
 func (w *World) resolveOnce(ctx context.Context, outboxID string, record railsim.Record) error {
-	return w.operate(ctx, "dead-letter", "resolve", outboxID, "--executed", "--rail-reference", record.ID,
+	return w.Operate(ctx, "dead-letter", "resolve", outboxID, "--executed", "--rail-reference", record.ID,
 		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason",
 		"forgotten by the database")
 }

@@ -76,10 +76,10 @@ type Options struct {
 	HealWithin time.Duration `json:"heal_within"`
 }
 
-// standard returns the options of a run before its fault adjusts them. Its times are
+// Standard returns the options of a run before its fault adjusts them. Its times are
 // scaled down: a minute of a real installation is about a second here. The order between
 // them is that of a real one, or the relayer would refuse to start.
-func standard(fault string, seed uint64) Options {
+func Standard(fault string, seed uint64) Options {
 	return Options{
 		Fault: fault, Seed: seed,
 		Wave: 16, Participants: 3, Callers: 4, Pace: 20 * time.Millisecond, Rounds: 3,

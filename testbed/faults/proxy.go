@@ -2,6 +2,7 @@ package faults
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,23 +11,26 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Wire is a faulty network between one relayer and the database, in this process.
+// Wire is a faulty network between a client and a server, in this process.
 type Wire struct {
 	server *toxiproxy.ApiServer
 	proxy  *toxiproxy.Proxy
 }
 
-// newWire returns a Wire that listens on a free port and forwards to upstream.
-func newWire(name, upstream string) (*Wire, error) {
+// AnyPort is the address of a Wire that listens on a free port.
+const AnyPort = "127.0.0.1:0"
+
+// NewWire returns a Wire that listens on an address and forwards to upstream.
+func NewWire(name, listen, upstream string) (*Wire, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	wire := &Wire{server: server, proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)}
+	wire := &Wire{server: server, proxy: toxiproxy.NewProxy(server, name, listen, upstream)}
 	if err := wire.proxy.Start(); err != nil {
 		return nil, fmt.Errorf("starting the network of %s: %w", name, err)
 	}
 	return wire, nil
 }
 
-// Addr returns the address at which the relayer connects.
+// Addr returns the address at which the client connects.
 func (w *Wire) Addr() string { return w.proxy.Listen }
 
 // Cut closes every connection and refuses new ones, until Mend.
@@ -49,6 +53,9 @@ const (
 	toServer   = "upstream"
 	fromServer = "downstream"
 )
+
+// Isolate lets nothing more through in either direction, and closes no connection.
+func (w *Wire) Isolate() error { return errors.Join(w.Silence(toServer), w.Silence(fromServer)) }
 
 // Silence lets nothing more through in one direction, and closes no connection. The other
 // direction still works. What was sent before has arrived.
@@ -81,4 +88,5 @@ func (w *Wire) toxic(kind, direction string, attributes map[string]int64) error 
 	return nil
 }
 
-func (w *Wire) close() { w.proxy.Stop() }
+// Close closes every connection, and listens no more.
+func (w *Wire) Close() { w.proxy.Stop() }

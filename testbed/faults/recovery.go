@@ -41,7 +41,7 @@ func (r RecoveryReport) String() string {
 // options returns a real installation's defaults, except for a quicker heartbeat, without
 // which payments are not recovered in seconds. The rails' timeouts are those of every run.
 func (r Recovery) options() Options {
-	o := standard("recovery", r.Seed)
+	o := Standard("recovery", r.Seed)
 	o.ClaimTimeout, o.StartWithin, o.RecordWithin, o.Drain = 120*time.Second, 2*time.Second, 10*time.Second, 30*time.Second
 	o.Poll, o.HeartbeatEvery, o.HeartbeatStale, o.ReapEvery = 500*time.Millisecond, time.Second, 4*time.Second, time.Second
 	o.NotifierTestEvery, o.ReapGrace, o.StoreTimeout = time.Minute, 20*time.Second, 10*time.Second

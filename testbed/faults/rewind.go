@@ -53,7 +53,7 @@ func (w *World) goBack(ctx context.Context, r rewind, p point, between func() er
 	if err := r.raise(ctx, w); err != nil {
 		return err
 	}
-	return w.openAdmin(ctx)
+	return w.Reconnect(ctx)
 }
 
 // newFolder returns the path of a folder of the run that does not exist yet.
@@ -71,7 +71,7 @@ func (w *World) restart(ctx context.Context) error {
 	if err := w.Lane.Server.Restart(ctx); err != nil {
 		return err
 	}
-	return w.openAdmin(ctx)
+	return w.Reconnect(ctx)
 }
 
 // copyData copies the data folder of a server that is down.

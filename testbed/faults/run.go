@@ -96,7 +96,7 @@ const runWithin = 4 * time.Minute
 
 // Run makes one run on a lane, and writes its options to out.
 func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Writer) Report {
-	o := standard(fault.Name, seed)
+	o := Standard(fault.Name, seed)
 	if fault.Adjust != nil {
 		fault.Adjust(&o)
 	}
@@ -105,11 +105,11 @@ func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Write
 	ctx, cancel := context.WithTimeoutCause(ctx, within,
 		fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, within))
 	defer cancel()
-	return runOn(ctx, lane, fault, o)
+	return RunOn(ctx, lane, fault, o)
 }
 
-// runOn makes one run with these options, within the context's bound.
-func runOn(ctx context.Context, lane *Lane, fault Fault, o Options) Report {
+// RunOn makes one run with these options, within the context's bound.
+func RunOn(ctx context.Context, lane *Lane, fault Fault, o Options) Report {
 	report := Report{Fault: o.Fault, Seed: o.Seed, Digest: lane.built.Digest, Options: o, At: time.Now().UTC()}
 	w, err := NewWorld(ctx, lane, o)
 	if err == nil {

@@ -177,7 +177,7 @@ func holdSnapshot(ctx context.Context, w *World) error {
 	if _, err := tx.Exec(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending`); err != nil {
 		return err
 	}
-	if err := w.operate(ctx, "rail", "pause", Keyed, "--reason", "held snapshot"); err != nil {
+	if err := w.Operate(ctx, "rail", "pause", Keyed, "--reason", "held snapshot"); err != nil {
 		return err
 	}
 	if err := w.enqueueTogether(ctx, Keyed, w.Options.Wave); err != nil {
@@ -190,7 +190,7 @@ func holdSnapshot(ctx context.Context, w *World) error {
 		}
 		w.Injected += int(tag.RowsAffected())
 	}
-	if err := w.operate(ctx, "rail", "resume", Keyed, "--reason", "held snapshot"); err != nil {
+	if err := w.Operate(ctx, "rail", "resume", Keyed, "--reason", "held snapshot"); err != nil {
 		return err
 	}
 	if _, err := w.AwaitRest(ctx); err != nil {

@@ -25,7 +25,7 @@ func (w *World) newRelayer(ctx context.Context, points ...faultpoint.Point) (*Pr
 	var wire *Wire
 	if w.Options.ThroughProxy {
 		var err error
-		if wire, err = newWire("relayer", w.Lane.Server.TCPAddr()); err != nil {
+		if wire, err = NewWire("relayer", AnyPort, w.Lane.Server.TCPAddr()); err != nil {
 			return nil, err
 		}
 	}

@@ -53,10 +53,10 @@ func (w *World) newStandby(ctx context.Context) (*standby, error) {
 	}
 	s := &standby{}
 	var err error
-	if s.wire, err = newWire("standby", primary.TCPAddr()); err != nil {
+	if s.wire, err = NewWire("standby", AnyPort, primary.TCPAddr()); err != nil {
 		return nil, err
 	}
-	w.ends = append(w.ends, func(context.Context) error { s.wire.close(); return nil })
+	w.ends = append(w.ends, func(context.Context) error { s.wire.Close(); return nil })
 	if s.server, err = startStandby(ctx, data,
 		primary.TCPURL(s.wire.Addr(), "postgres", "")+"&application_name=standby"); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (w *World) move(ctx context.Context, data string, env ...string) error {
 	}
 	w.ends = append(w.ends, moved.StopImmediate)
 	w.Lane = &Lane{Server: moved, built: w.Lane.built}
-	if err := w.openAdmin(ctx); err != nil {
+	if err := w.Reconnect(ctx); err != nil {
 		return err
 	}
 	w.Options.Relayers, w.Options.Reapers = 1, 1
@@ -156,7 +156,7 @@ func (w *World) promote(ctx context.Context, s *standby) (last time.Time, err er
 		return last, err
 	}
 	w.Lane = &Lane{Server: s.server, built: w.Lane.built}
-	return last, w.openAdmin(ctx)
+	return last, w.Reconnect(ctx)
 }
 
 // promote makes the standby a primary, and returns the time of the last commit that it

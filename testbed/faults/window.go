@@ -155,7 +155,7 @@ func replayExecuted(ctx context.Context, w *World) error {
 		}
 		w.Injected++
 		if each.CanBeAsked {
-			if err := w.operate(ctx, "payment", "inquire", each.OutboxID, "--reason",
+			if err := w.Operate(ctx, "payment", "inquire", each.OutboxID, "--reason",
 				"the bank's word, to resolve it"); err != nil {
 				return err
 			}
@@ -163,12 +163,12 @@ func replayExecuted(ctx context.Context, w *World) error {
 		if _, err := w.AwaitRest(ctx); err != nil {
 			return err
 		}
-		if err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--rail-silent",
+		if err := w.Operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--rail-silent",
 			"--evidence-date", time.Now().UTC().Format(time.DateOnly),
 			"--document", "the bank's inquiry", "--reason", "the bank does not find it"); err != nil {
 			return err
 		}
-		if err := w.operate(ctx, "dead-letter", "replay", each.OutboxID, "--reason", "to be paid after all"); err != nil {
+		if err := w.Operate(ctx, "dead-letter", "replay", each.OutboxID, "--reason", "to be paid after all"); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	if w.database, err = lane.newDatabase(ctx); err != nil {
 		return nil, err
 	}
-	if err = w.openAdmin(ctx); err != nil {
+	if err = w.Reconnect(ctx); err != nil {
 		return nil, err
 	}
 	mode := []string{"--mode", string(railsim.Sync)}
@@ -124,9 +124,9 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	return w, nil
 }
 
-// openAdmin gives the oracle connections of its own to the lane's server.
-func (w *World) openAdmin(ctx context.Context) error {
-	config, err := pgxpool.ParseConfig(w.Lane.Server.URL(w.database, ""))
+// Reconnect gives the oracle new connections of its own to the lane's server.
+func (w *World) Reconnect(ctx context.Context) error {
+	config, err := pgxpool.ParseConfig(w.Lane.url(w.database, ""))
 	if err != nil {
 		return err
 	}
@@ -155,20 +155,20 @@ func (w *World) applyRails(ctx context.Context) error {
 	for _, s := range w.Options.timeBudget().Settings() {
 		arguments = append(arguments, s.Name, s.Value.String())
 	}
-	if err := w.operate(ctx, append(arguments, "--reason", "fault run")...); err != nil {
+	if err := w.Operate(ctx, append(arguments, "--reason", "fault run")...); err != nil {
 		return err
 	}
-	return w.operate(ctx, "rail", "apply", w.railsFile(), "--reason", "fault run")
+	return w.Operate(ctx, "rail", "apply", w.railsFile(), "--reason", "fault run")
 }
 
-// operate runs one command as an operator.
-func (w *World) operate(ctx context.Context, args ...string) error {
+// Operate runs one command as an operator.
+func (w *World) Operate(ctx context.Context, args ...string) error {
 	return w.command(ctx, "RAILHEAD_OPERATOR_URL="+w.url(loginOperator), args...)
 }
 
 // administer runs one command as the superuser.
 func (w *World) administer(ctx context.Context, args ...string) error {
-	return w.command(ctx, "RAILHEAD_ADMIN_URL="+w.Lane.Server.URL(w.database, ""), args...)
+	return w.command(ctx, "RAILHEAD_ADMIN_URL="+w.Lane.url(w.database, ""), args...)
 }
 
 func (w *World) command(ctx context.Context, env string, args ...string) error {
@@ -185,7 +185,7 @@ func (w *World) url(login string) string {
 	if w.reach != nil {
 		return w.reach(login)
 	}
-	return w.Lane.Server.URL(w.database, login)
+	return w.Lane.url(w.database, login)
 }
 
 // Heal ends every fault. It releases held processes, continues frozen ones, restores
@@ -207,7 +207,7 @@ func (w *World) Heal(ctx context.Context) error {
 	if err := errors.Join(w.Dedupes.Spoil(ctx), w.Bare.Spoil(ctx)); err != nil {
 		return err
 	}
-	if w.Lane.Server.PID() == 0 {
+	if !w.Lane.runs() {
 		if err := w.Lane.Server.Restart(ctx); err != nil {
 			return err
 		}
@@ -280,7 +280,7 @@ func (w *World) Close(ctx context.Context) error {
 		}
 	}
 	for _, wire := range w.wires {
-		wire.close()
+		wire.Close()
 	}
 	if w.Director != nil {
 		w.Director.close()
@@ -292,7 +292,7 @@ func (w *World) Close(ctx context.Context) error {
 	for _, end := range slices.Backward(w.ends) {
 		all = append(all, end(ctx))
 	}
-	if w.database != "" && w.Lane.Server.PID() != 0 {
+	if w.database != "" && w.Lane.runs() {
 		all = append(all, w.Lane.dropDatabase(ctx, w.database))
 	}
 	return errors.Join(all...)

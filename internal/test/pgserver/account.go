@@ -50,6 +50,16 @@ func serverAccount() (account, error) {
 		"create one (useradd --system postgres) or start as a normal user", strings.Join(dropTo, " or "))
 }
 
+// Credential returns the account under which servers run, or nil if it is that of this process. It
+// is for programs that run a server of their own.
+func Credential() (*syscall.Credential, error) {
+	acct, err := serverAccount()
+	if err != nil || !acct.drop {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: acct.uid, Gid: acct.gid}, nil
+}
+
 // apply makes cmd run under a. It removes the caller's PG* variables from the environment: PGDATA
 // or PGPORT must not redirect a private server.
 func (a account) apply(cmd *exec.Cmd) {
