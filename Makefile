@@ -121,6 +121,11 @@ faults: postgres $(TESTBED) ## Break whole installations on purpose: every fault
 nemesis: postgres $(TESTBED) ## Mix every fault that can be mixed on one installation for MINUTES (30), with SEED (drawn) and RATE payments a second
 	@$(TIMED) $(TESTBED) nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
 
+.PHONY: ha
+ha: postgres $(TESTBED) ## Lose the primary of a highly available cell FAILOVERS (20) times under traffic, in every way (SEED, BREAK='words of one way')
+	@scripts/install-ha.sh >/dev/null
+	@$(TIMED) $(TESTBED) ha -failovers $(or $(FAILOVERS),20) $(if $(SEED),-seed $(SEED)) $(if $(BREAK),-break '$(BREAK)')
+
 .PHONY: mutants
 mutants: postgres $(TESTBED) ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught with this very code)
 	@$(TIMED) $(TESTBED) mutants $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')

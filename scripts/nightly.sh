@@ -24,6 +24,7 @@ late-matrix  late-matrix ONE_OF=10
 model        test PKG=./testbed/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h
 faults       faults SEEDS=3
 nemesis      nemesis MINUTES=30
+ha           ha FAILOVERS=20
 mutants      mutants LANES=3
 bench        bench
 LIST

@@ -18,6 +18,7 @@ var elsewhere = []struct {
 	{page: "docs/operations.md", begins: "endpoints:", whole: true, because: "ingest/webhook reads it as the events file that it is"},
 	{page: "docs/upgrades.md", begins: "make migration ", whole: true, because: "it changes the checkout; ./migrations runs what it runs"},
 	{page: "README.md", begins: "make faults ", because: "it takes hours"},
+	{page: "README.md", begins: "make ha ", because: "20 failovers take half an hour"},
 	{page: "README.md", begins: "make mutants ", because: "it takes hours"},
 	{page: "README.md", begins: "make late-matrix ", because: "it takes hours"},
 	{page: "README.md", begins: "make offences ", because: "more than a hundred databases take minutes; make test plants the same"},
@@ -34,6 +35,10 @@ var elsewhere = []struct {
 	{page: "docs/console.md", begins: "make screenshots ", because: "it needs Chromium, and an installation of its own"},
 	{page: "docs/console.md", begins: "make console-scale ", because: "it needs Chromium and 8 GB of disk"},
 	{page: "docs/operations.md", begins: "RAILHEAD_RELAYER_URL='postgres://relayer@pooler:6432", whole: true, because: "settings of a process behind PgBouncer; make faults runs one"},
+	{page: "docs/operations.md", begins: "# each database host", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
+	{page: "docs/operations.md", begins: "# db1", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
+	{page: "docs/operations.md", begins: "# application host", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
+	{page: "docs/operations.md", begins: "apt-get install ", whole: true, because: "packages for hosts; scripts/install-ha.sh unpacks the same"},
 	{page: "docs/operations.md", begins: "# postgres\n", whole: true, because: "the restore drill; testbed/drill runs it word by word"},
 	{page: "docs/operations.md", begins: "# operator\n", whole: true, because: "the restore drill; testbed/drill runs it word by word"},
 }

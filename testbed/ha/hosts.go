@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +27,9 @@ const hostCount = 3
 // secret is the password of every login of the cell.
 const secret = "notasecret"
 
+// database is the database of the page.
+const database = "payments"
+
 // diskMiB is the size of the file system of a host's data, where this process may mount one.
 const diskMiB = 1024
 
@@ -39,6 +44,7 @@ type Hosts struct {
 	db       []*host
 	services map[string]*child.Process // of the host of the applications
 	mounted  bool                      // each host's data is on a file system of its own
+	more     []string                  // variables of the host of the applications
 }
 
 // host is a database host.
@@ -222,8 +228,9 @@ func (o *host) env() []string {
 
 // application returns the variables of the page on the host of the applications.
 func (h *Hosts) application() []string {
-	return append(h.common("2."), "ETC="+filepath.Join(h.dir, "application"), "PROXY="+h.proxy(),
-		"RAILHEAD_ADMIN_URL="+h.URL("postgres", ""))
+	env := append(h.common("2."), "ETC="+filepath.Join(h.dir, "application"), "PROXY="+h.proxy(),
+		"RAILHEAD_ADMIN_URL="+h.URL(database, ""))
+	return append(env, h.more...)
 }
 
 func (h *Hosts) common(network string) []string {
@@ -253,14 +260,14 @@ func (h *Hosts) shell(ctx context.Context, text string, env []string) error {
 }
 
 // Step runs the blocks of one step of the page, in their order.
-func (h *Hosts) Step(ctx context.Context, step string, more ...string) error {
+func (h *Hosts) Step(ctx context.Context, step string) error {
 	ran := 0
 	for _, b := range h.blocks {
 		if b.step != step {
 			continue
 		}
 		ran++
-		if err := h.runBlock(ctx, b, more); err != nil {
+		if err := h.runBlock(ctx, b); err != nil {
 			return fmt.Errorf("step %s, %s: %w", step, b.host, err)
 		}
 	}
@@ -270,24 +277,50 @@ func (h *Hosts) Step(ctx context.Context, step string, more ...string) error {
 	return nil
 }
 
-func (h *Hosts) runBlock(ctx context.Context, b block, more []string) error {
+func (h *Hosts) runBlock(ctx context.Context, b block) error {
 	if b.host == "application host" {
-		if b.service != "" {
-			return start(h.services, b, filepath.Join(h.dir, b.service+".log"), append(h.application(), more...), h)
+		switch b.verb {
+		case "service":
+			return start(h.services, b, filepath.Join(h.dir, b.service+".log"), h.application(), h)
+		case "stop":
+			return h.services[b.service].Stop(stopWithin)
 		}
-		return h.shell(ctx, b.text, append(h.application(), more...))
+		return h.shell(ctx, b.text, h.application())
 	}
+	hosts := make([]*host, 0, hostCount)
 	for _, one := range h.db {
-		if b.host != "each database host" && b.host != one.name {
-			continue
+		if b.host == "each database host" || b.host == one.name {
+			hosts = append(hosts, one)
 		}
-		if b.service != "" {
-			if err := one.start(b.service); err != nil {
-				return err
-			}
-			continue
+	}
+	if b.verb == "stop" {
+		return h.stop(ctx, b.service, hosts)
+	}
+	for _, one := range hosts {
+		var err error
+		if b.verb == "service" {
+			err = one.start(b.service)
+		} else {
+			err = h.shell(ctx, b.text, one.env())
 		}
-		if err := h.shell(ctx, b.text, append(one.env(), more...)); err != nil {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopWithin bounds the end of a service that was asked to end.
+const stopWithin = time.Minute
+
+// stop ends a service on hosts as systemd does, the primary last.
+func (h *Hosts) stop(ctx context.Context, service string, hosts []*host) error {
+	last := h.primaries(ctx)
+	slices.SortStableFunc(hosts, func(a, b *host) int {
+		return cmp.Compare(slices.Index(last, a), slices.Index(last, b))
+	})
+	for _, one := range hosts {
+		if err := one.services[service].Stop(stopWithin); err != nil {
 			return err
 		}
 	}
@@ -297,7 +330,7 @@ func (h *Hosts) runBlock(ctx context.Context, b block, more []string) error {
 // start starts a service of a database host by its block of the page.
 func (o *host) start(service string) error {
 	for _, b := range o.all.blocks {
-		if b.service == service {
+		if b.verb == "service" && b.service == service {
 			return start(o.services, b, o.log(service), o.env(), o.all)
 		}
 	}

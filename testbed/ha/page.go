@@ -14,13 +14,14 @@ const chapter = "\n## Build a highly available cell\n"
 type block struct {
 	step    string // the number of the step
 	host    string // the words of its first line that name the hosts
-	service string // the name of the service that it starts; empty: its commands end
+	verb    string // service or stop; empty: its commands are run to their end
+	service string // what the verb starts or stops
 	text    string // without the first line
 }
 
 var (
 	stepOrBlock = regexp.MustCompile("(?ms)^### (\\d+)\\.|^```console\n(.*?)^```$")
-	firstLine   = regexp.MustCompile(`^# (each database host|db[123]|application host)(?:, service (\w+))?$`)
+	firstLine   = regexp.MustCompile(`^# (each database host|db[123]|application host)(?:, (service|stop) (\w+))?$`)
 )
 
 // readPage reads the blocks of the chapter, in their order.
@@ -47,8 +48,8 @@ func readPage(path string) ([]block, error) {
 			return nil, fmt.Errorf("%s: step %q: a block is below a numbered heading, and its first line names the hosts: %q",
 				path, step, first)
 		}
-		one := block{step: step, host: named[1], service: named[2], text: rest}
-		if one.service != "" && strings.Count(rest, "\n") != 1 {
+		one := block{step: step, host: named[1], verb: named[2], service: named[3], text: rest}
+		if one.verb == "service" && strings.Count(rest, "\n") != 1 {
 			return nil, fmt.Errorf("%s: step %s: a service is one line: %q", path, step, rest)
 		}
 		all = append(all, one)

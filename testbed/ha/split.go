@@ -9,6 +9,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/testbed/faults"
 )
@@ -41,7 +42,7 @@ func watchSplit(ctx context.Context, r *run, old *host) (err error) {
 		return err
 	}
 	door, err := ingest.Open(ctx, ledger.Config{
-		URL: old.direct(r.w.Database(), r.login("ingest")), Name: splitName, MaxConns: splitCalls})
+		URL: old.direct(r.w.Database(), r.login("ingest")), Cell: migrations.DefaultCell, Name: splitName, MaxConns: splitCalls})
 	if err != nil {
 		return err
 	}
