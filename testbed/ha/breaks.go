@@ -2,7 +2,6 @@ package ha
 
 import (
 	"context"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -179,9 +178,3 @@ func (o *host) writable(ctx context.Context) bool {
 	_ = conn.Close(ctx)
 	return true
 }
-
-// splitName is the name of sessions that the rig itself opens on an old primary.
-const splitName = "ha-split"
-
-// describe says what was drawn, for the output.
-func (b breakage) describe(primary *host) string { return fmt.Sprintf("%s (%s)", b.name, primary.name) }

@@ -3,6 +3,7 @@ package ha
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/railsim"
@@ -42,7 +43,7 @@ func (r *run) breakOnce(ctx context.Context, n int, b breakage) error {
 		return err
 	}
 	led := time.Now()
-	unavailable, paid, err := r.recovered(ctx, from)
+	unavailable, paid, err := r.recovered(ctx, from, led)
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,8 @@ func (r *run) breakOnce(ctx context.Context, n int, b breakage) error {
 	if err := r.accept(ctx); err != nil {
 		return err
 	}
-	r.say("%2d of %d: %s: %s leads after %s, writes after %s, paid after %s", n, r.Failovers, b.describe(primary), leader.name,
-		tenth(led.Sub(from)), tenth(unavailable), tenth(paid))
+	r.say("%2d of %d: %s (%s): %s leads after %s, no writes for %s, paid after %s", n, r.Failovers, b.name, primary.name,
+		leader.name, tenth(led.Sub(from)), tenth(unavailable), tenth(paid))
 	return nil
 }
 
@@ -92,32 +93,41 @@ func (r *run) successor(ctx context.Context, b breakage, old, standby *host) (le
 	return leader, nil
 }
 
-// recovered waits until a call that was begun after a moment was acknowledged, and until a
-// bank has executed a payment that was called for only after it.
-func (r *run) recovered(ctx context.Context, from time.Time) (unavailable, paid time.Duration, err error) {
-	var recent faults.Recent
-	err = r.until(ctx, successorWithin, "a call to be acknowledged", func() (bool, error) {
-		recent, err = r.w.Since(from)
-		return len(recent.Acknowledged) > 0, err
+// recovered waits until the new primary has acknowledged a call, and until a bank has
+// executed a payment that was called for only when it led. The cell was unavailable for the
+// longest time without an acknowledgement: an old primary may have gone on for a while.
+func (r *run) recovered(ctx context.Context, from, led time.Time) (unavailable, paid time.Duration, err error) {
+	err = r.until(ctx, successorWithin, "a call to be acknowledged", func() (ok bool, err error) {
+		recent, err := r.w.Since(from)
+		unavailable, ok = longest(from, led, recent.Acknowledged)
+		return ok, err
 	})
 	if err != nil {
 		return 0, 0, err
 	}
-	first := recent.Acknowledged[0]
-	for _, at := range recent.Acknowledged {
-		if at.Before(first) {
-			first = at
-		}
-	}
 	err = r.until(ctx, successorWithin, "a payment to be executed", func() (bool, error) {
-		if recent, err = r.w.Since(from); err != nil {
+		recent, err := r.w.Since(led)
+		if err != nil {
 			return false, err
 		}
 		at, err := r.w.FirstExecuted(recent)
 		paid = at.Sub(from)
 		return !at.IsZero(), err
 	})
-	return first.Sub(from), paid, err
+	return unavailable, paid, err
+}
+
+// longest returns the longest time without an acknowledgement, from a moment until the
+// first one of a new primary; ok is false if there is none yet.
+func longest(from, led time.Time, acknowledged []time.Time) (gap time.Duration, ok bool) {
+	last := from
+	for _, at := range slices.SortedFunc(slices.Values(acknowledged), time.Time.Compare) {
+		gap = max(gap, at.Sub(last))
+		if last = at; at.After(led) {
+			return gap, true
+		}
+	}
+	return gap, false
 }
 
 // heldFor is how long the lanes that have to wait are watched.

@@ -84,8 +84,9 @@ func (o *host) kill() error {
 
 // freeze stops Patroni and PostgreSQL where they are.
 func (o *host) freeze() error {
-	// PostgreSQL's first process first: it starts no others then.
-	return errors.Join(o.signalPatroni(syscall.SIGSTOP), o.signalPostgres(syscall.SIGSTOP), o.signalPostgres(syscall.SIGSTOP))
+	// The second time it is those that were started before the first process had stopped.
+	return errors.Join(o.signalPatroni(syscall.SIGSTOP), o.signalPostgres(syscall.SIGSTOP),
+		o.signalPostgres(syscall.SIGSTOP))
 }
 
 // thaw continues them, in the order in which the old primary can still do harm.

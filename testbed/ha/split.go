@@ -14,6 +14,9 @@ import (
 	"github.com/railhead-pay/railhead/testbed/faults"
 )
 
+// splitName is the name of the rig's own sessions on an old primary.
+const splitName = "ha-split"
+
 // splitCalls is how many callers reach an old primary.
 const splitCalls = 6
 
@@ -42,7 +45,9 @@ func watchSplit(ctx context.Context, r *run, old *host) (err error) {
 		return err
 	}
 	door, err := ingest.Open(ctx, ledger.Config{
-		URL: old.direct(r.w.Database(), r.login("ingest")), Cell: migrations.DefaultCell, Name: splitName, MaxConns: splitCalls})
+		URL: old.direct(r.w.Database(), r.login("ingest")), Cell: migrations.DefaultCell, Name: splitName,
+		MaxConns: splitCalls,
+	})
 	if err != nil {
 		return err
 	}
