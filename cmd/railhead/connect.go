@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // config is the configuration of a command's connection to the cell. A command needs
@@ -54,8 +57,8 @@ func withLedger[T interface{ Close() }](
 	return do(opened)
 }
 
-// adminConfig is the configuration of migrate and roles. They do not use package ledger,
-// which is for services, but a login that may change the schema.
+// adminConfig is the configuration of migrate, roles and token create. They do not use
+// package ledger, which is for services, but a login that may change the schema.
 func adminConfig() (*pgx.ConnConfig, string, error) {
 	s, err := readSettings()
 	if err != nil {
@@ -79,10 +82,41 @@ func withAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) 
 	if err != nil {
 		return err
 	}
+	standby := watchStandby(config)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	return do(conn, cell)
+	if err := do(conn, cell); err != nil {
+		return err
+	}
+	return standby.lacks()
+}
+
+// standbyWatch notices commits of an administrator's connections that may be on no
+// standby. PostgreSQL reports a cancelled wait for the standby as success with a warning;
+// after a failover the commit may be gone.
+type standbyWatch struct{ warned atomic.Bool }
+
+// watchStandby returns the watch over the connections that a configuration makes.
+func watchStandby(config *pgx.ConnConfig) *standbyWatch {
+	w := &standbyWatch{}
+	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+		// The text is in the server's language, and the SQLSTATE that of any warning.
+		if notice.Routine == "SyncRepWaitForLSN" {
+			w.warned.Store(true)
+		}
+	}
+	// A login may be set to hear no warnings.
+	config.RuntimeParams["client_min_messages"] = "warning"
+	return w
+}
+
+// lacks returns outbox.ErrCommitUnknown if a commit may be on no standby.
+func (w *standbyWatch) lacks() error {
+	if w.warned.Load() {
+		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", outbox.ErrCommitUnknown)
+	}
+	return nil
 }

@@ -56,8 +56,9 @@ func migrateUpCommand() *cobra.Command {
 				}
 				return writeSteps(outputOf(cmd), lacking)
 			}
+			standby := watchStandby(config)
 			changes, err := migrations.Up(cmd.Context(), config, cell)
-			if err != nil {
+			if err := errors.Join(err, standby.lacks()); err != nil {
 				return err
 			}
 			baselined := ""

@@ -51,22 +51,24 @@ func tokenCreateCommand() *cobra.Command {
 					return usage(fmt.Errorf("--certificate: %w", err))
 				}
 			}
-			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
+			var token, id string
+			err := withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) (err error) {
 				if _, err := conn.Exec(cmd.Context(), "SET ROLE "+migrations.OwnerRole); err != nil {
 					return fmt.Errorf("becoming %s: %w", migrations.OwnerRole, err)
 				}
-				token, id, err := operator.CreateToken(cmd.Context(), conn, cell, made)
-				if err != nil {
-					return err
-				}
-				if o := outputOf(cmd); o.json {
-					return o.document(map[string]any{"token": token, "token_id": id,
-						"expires_at": made.ExpiresAt.UTC().Truncate(time.Second)})
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id,
-					clock(made.ExpiresAt))
-				return outputOf(cmd).text("%s\n", token)
+				token, id, err = operator.CreateToken(cmd.Context(), conn, cell, made)
+				return err
 			})
+			if err != nil {
+				return err
+			}
+			if o := outputOf(cmd); o.json {
+				return o.document(map[string]any{"token": token, "token_id": id,
+					"expires_at": made.ExpiresAt.UTC().Truncate(time.Second)})
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id,
+				clock(made.ExpiresAt))
+			return outputOf(cmd).text("%s\n", token)
 		},
 	}
 	flags := command.Flags()

@@ -37,6 +37,8 @@ var elsewhere = []struct {
 	{page: "docs/operations.md", begins: "RAILHEAD_RELAYER_URL='postgres://relayer@pooler:6432", whole: true, because: "settings of a process behind PgBouncer; make faults runs one"},
 	{page: "docs/operations.md", begins: "# each database host", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
 	{page: "docs/operations.md", begins: "# db1", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
+	{page: "docs/operations.md", begins: "# db2, ", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
+	{page: "docs/operations.md", begins: "# db3, ", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
 	{page: "docs/operations.md", begins: "# application host", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
 	{page: "docs/operations.md", begins: "apt-get install ", whole: true, because: "packages for hosts; scripts/install-ha.sh unpacks the same"},
 	{page: "docs/operations.md", begins: "# postgres\n", whole: true, because: "the restore drill; testbed/drill runs it word by word"},
