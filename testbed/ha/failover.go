@@ -22,6 +22,9 @@ func (r *run) breakOnce(ctx context.Context, n int, b breakage) error {
 	}); err != nil {
 		return err
 	}
+	if r.leader != nil && primary != r.leader {
+		r.w.Broken("%s led, was not broken, and lost its place to %s", r.leader.name, primary.name)
+	}
 	// Traffic flows, and what is in the archive now must be there at the end.
 	if err := r.feedFor(ctx, time.Duration(1000+r.w.Draws().IntN(2000))*time.Millisecond); err != nil {
 		return err
@@ -43,6 +46,7 @@ func (r *run) breakOnce(ctx context.Context, n int, b breakage) error {
 		return err
 	}
 	led := time.Now()
+	r.leader = leader
 	unavailable, paid, err := r.recovered(ctx, from, led)
 	if err != nil {
 		return err

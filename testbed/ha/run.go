@@ -68,6 +68,7 @@ type run struct {
 	hosts  *Hosts
 	w      *faults.World
 	report *Report
+	leader *host // after the last break
 	fed    int
 	begun  time.Time
 }
