@@ -61,6 +61,8 @@ var profileGroups = []struct {
 		{"breaker.open_for", "time without calls, until probes are sent"},
 		{"breaker.half_open_max", "probes that all have to succeed"},
 		{"order", "order of the sends: NONE, as they are due"},
+		{"kind", "payment, or message: whether amount and currency are required"},
+		{"headers", "the callers' headers that the rail carries"},
 	}},
 	{"Codes", []struct{ path, meaning string }{
 		{"codes.table", "the table of the codes in answers"},

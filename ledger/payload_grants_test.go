@@ -58,7 +58,7 @@ func TestPayloadsByRevealAlone(t *testing.T) {
 	d, ids := secretCell(t)
 	d.do(`ANALYZE`) // statistics have values, too
 	for login, role := range celltest.Logins() {
-		if role == "railhead_executor" {
+		if role == "railhead_executor" || role == "railhead_contract" { // a view with payloads is what it is for
 			continue
 		}
 		secrets := []string{secretHeader, secretValue}

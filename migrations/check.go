@@ -139,13 +139,13 @@ func wantedVersion(cell string) (version, error) {
 }
 
 // Check returns ErrOtherSchema if this build does not work on a cell, or if functions of the
-// cell were changed, or triggers disabled, by hand. A build works on a cell at its own newest migration, and on one
+// cell were changed by hand. A build works on a cell at its own newest migration, and on one
 // that a newer build has migrated if that migration allows it: so old and new binaries can
-// run on a cell while it is upgraded. Check only reads the catalog, in two statements: every
+// run on a cell while it is upgraded. Check only reads the catalog, in one statement: every
 // login may do that, and the cell need not exist.
 //
-// Check does not compare tables and views; the proof "schema" compares tables column by
-// column.
+// Check does not compare tables, triggers and views. Up looks at the triggers that guard a
+// cell; the proof "schema" compares all of them line by line.
 func Check(ctx context.Context, on Querier, cell string) error {
 	wanted, err := wantedOf.of(cell)
 	if err != nil {
@@ -175,7 +175,7 @@ func Check(ctx context.Context, on Querier, cell string) error {
 		return fmt.Errorf("%w: functions of cell %s were changed or dropped after it was migrated (%s): "+
 			"find out by whom, then %s", ErrOtherSchema, cell, firstOf(changed), upgrade)
 	}
-	return checkGuards(ctx, on, cell)
+	return nil
 }
 
 func (v version) String() string {

@@ -48,6 +48,9 @@ func Unmade(from fs.FS) ([]string, error) {
 	return names, nil
 }
 
+// CheckGuards is what Up looks for in the triggers of a cell.
+var CheckGuards = checkGuards
+
 // Baseline is the version that the series begins with.
 const Baseline = baseline
 

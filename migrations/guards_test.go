@@ -13,8 +13,8 @@ import (
 )
 
 // TestGuardsOfACell takes each trigger that must always fire away, one at a time, in the two
-// ways that there are: every process and the next migration refuse the cell, and name
-// statements that put it back.
+// ways that there are: the next migration refuses the cell, and names statements
+// that put it back.
 func TestGuardsOfACell(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -32,7 +32,7 @@ func TestGuardsOfACell(t *testing.T) {
 	if len(guards) < 30 {
 		t.Fatalf("only %d triggers always fire", len(guards))
 	}
-	if err := migrations.Check(t.Context(), conn, cell.Schema); err != nil {
+	if err := migrations.CheckGuards(t.Context(), conn, cell.Schema); err != nil {
 		t.Fatal(err)
 	}
 	mend := regexp.MustCompile(`then as railhead_owner (.*)$`)
@@ -49,14 +49,14 @@ func TestGuardsOfACell(t *testing.T) {
 				}
 				t.Fatal(err)
 			}
-			err := migrations.Check(t.Context(), conn, cell.Schema)
+			err := migrations.CheckGuards(t.Context(), conn, cell.Schema)
 			if !errors.Is(err, migrations.ErrOtherSchema) || !strings.Contains(err.Error(), how.says) ||
 				!strings.Contains(err.Error(), "trigger "+g.Trigger+" of table railhead.") {
 				t.Errorf("after %s: %v, want a refusal", how.taken, err)
 			}
 			// The loss of a parent's trigger takes those of its partitions along.
 			for range 40 {
-				if err = migrations.Check(t.Context(), conn, cell.Schema); err == nil {
+				if err = migrations.CheckGuards(t.Context(), conn, cell.Schema); err == nil {
 					break
 				}
 				said := mend.FindStringSubmatch(err.Error())

@@ -301,7 +301,12 @@ func (i *installation) writeCertificate(dir string) {
 		i.t.Fatal(err)
 	}
 	public := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
-	i.write(dir, "bank-ca.pem", public)
-	i.write(dir, "client.pem", public)
-	i.write(dir, "client.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	secret := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	for _, name := range []string{"bank-ca.pem", "client.pem", "nats-ca.pem", "nats.pem"} {
+		i.write(dir, name, public)
+	}
+	for _, name := range []string{"client.key", "nats.key"} {
+		i.write(dir, name, secret)
+	}
+	i.write(dir, "nats.creds", "no server is asked for them here")
 }
