@@ -108,6 +108,10 @@ api: programs postgres $(TESTBED) ## Kill API, database and relayer under caller
 events: postgres $(TESTBED) ## Tell an endpoint that loses answers, under kills, an open transaction and a failover; count by its journal (MINUTES=6 OPEN=3 SEED)
 	@$(TIMED) $(TESTBED) events -minutes $(or $(MINUTES),6) -open $(or $(OPEN),3) $(if $(SEED),-seed $(SEED))
 
+.PHONY: brokers
+brokers: programs postgres $(TESTBED) ## Kill relayer, broker and consumer of a stream of NATS that is a rail; count by the stream and the consumer's ledger (PAYMENTS, SEED)
+	@$(TIMED) $(TESTBED) brokers $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
+
 .PHONY: recovery
 recovery: postgres $(TESTBED) ## Kill the only relayer KILLS (20) times, and measure how long its payments wait for their next decision
 	@$(TIMED) $(TESTBED) recovery -kills $(or $(KILLS),20) $(if $(SEED),-seed $(SEED))

@@ -16,6 +16,7 @@ offences     offences
 alerts       alerts
 api          api
 events       events
+brokers      brokers
 recovery     recovery
 console      console
 console-clicks console-clicks

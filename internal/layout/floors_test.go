@@ -41,7 +41,7 @@ var floors = [][]string{
 	{"ingest/callback", "rails/railconfig", "bench/systems"},
 	// what observes the services, and what stands in for banks
 	{"internal/metrics", "internal/test/simrail", "testbed/calls", "bench"},
-	{"cmd/railhead", "testbed/money", "testbed/console", "testbed/ha"},
+	{"cmd/railhead", "testbed/money", "testbed/console", "testbed/ha", "testbed/streams"},
 	{"testbed/cmd/testbed"},
 }
 

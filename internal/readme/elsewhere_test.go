@@ -14,6 +14,7 @@ var elsewhere = []struct {
 	{page: "README.md", begins: "make money ", because: "10,000 payments take minutes"},
 	{page: "README.md", begins: "make api ", because: "800 payments under faults take minutes"},
 	{page: "README.md", begins: "make events ", because: "a failover under faults takes minutes; testbed/faults runs a short one"},
+	{page: "README.md", begins: "make brokers ", because: "20,000 payments take minutes; testbed/streams runs a short one"},
 	{page: "docs/ingest.md", begins: "import base64", whole: true, because: "ingest/webhook runs it on a delivery"},
 	{page: "docs/operations.md", begins: "endpoints:", whole: true, because: "ingest/webhook reads it as the events file that it is"},
 	{page: "docs/upgrades.md", begins: "make migration ", whole: true, because: "it changes the checkout; ./migrations runs what it runs"},

@@ -1,6 +1,6 @@
 // Command testbed runs whole installations, breaks them on purpose, and judges what became of the
 // money by what the simulated banks have written down: see the packages of this module. Its
-// sub-commands are what make money, api, events, recovery, faults, nemesis, ha, mutants and alerts
+// sub-commands are what make money, api, events, brokers, recovery, faults, nemesis, ha, mutants and alerts
 // call, at the root of the repository.
 //
 // Each exits with 0 where all is well, with 8 where something did not hold, with 2 for a wrong
@@ -32,6 +32,7 @@ var commands = []struct {
 	{"money", "pay thousands with random faults, then as many without, and count by the banks' ledgers", payMoney},
 	{"api", "break API, database and relayer under callers over HTTP", callAPI},
 	{"events", "tell an endpoint that loses answers of outcomes, under faults", events},
+	{"brokers", "kill relayer, broker and consumer of a stream that is a rail", killBrokers},
 	{"recovery", "measure how long the payments of a killed relayer wait", recovery},
 	{"faults", "break whole installations, one fault and one seed at a time", breakAll},
 	{"nemesis", "mix every fault that can be mixed on one installation", nemesis},
@@ -43,6 +44,8 @@ var commands = []struct {
 	{"screenshots", "take pictures of the pages of the console", photographConsole},
 	{"console-scale", "measure how soon pages of the console are painted with a large archive", scaleConsole},
 	{"caller", "the ingest client that faults start", caller},
+	{"nats-server", "the broker that brokers starts", serveNATS},
+	{"stream-consumer", "the consumer that brokers starts", consumeStream},
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -68,6 +71,6 @@ func run(args []string) int {
 func usage(to io.Writer) {
 	fmt.Fprint(to, "testbed COMMAND [FLAGS]; testbed COMMAND -help says which flags\n\n")
 	for _, command := range commands {
-		fmt.Fprintf(to, "  %-13s %s\n", command.name, command.about)
+		fmt.Fprintf(to, "  %-15s %s\n", command.name, command.about)
 	}
 }

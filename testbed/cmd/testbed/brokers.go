@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/railhead-pay/railhead/testbed/brokers"
+	"github.com/railhead-pay/railhead/testbed/streams"
+)
+
+// killBrokers is "testbed brokers": a stream as a rail, under kills. Its last line gives the counts that it
+// is judged by.
+func killBrokers(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("testbed brokers", flag.ContinueOnError)
+	o := streams.Options{Out: os.Stdout}
+	flags.IntVar(&o.Payments, "payments", 20_000, "payments to be enqueued")
+	flags.Uint64Var(&o.Seed, "seed", 1, "where the amounts are drawn from")
+	flags.DurationVar(&o.Bound, "bound", 20*time.Minute, "end of a run that does not end by itself")
+	flags.StringVar(&o.Evidence, "evidence", "build/evidence/brokers",
+		"where logs and the broker's store go; an earlier run's are replaced")
+	flags.StringVar(&o.Binaries, "binaries", "build/bin", "`folder` of railhead and testbed")
+	if flags.Parse(args) != nil || flags.NArg() > 0 {
+		return exitUsage
+	}
+	counted, err := streams.Run(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testbed brokers:", err)
+		if !errors.Is(err, streams.ErrCount) {
+			return exitTrouble
+		}
+	}
+	fmt.Printf("brokers: %s, evidence in %s\n", counted.Faults(), o.Evidence)
+	fmt.Printf("brokers: %s\n", counted)
+	if err != nil {
+		return exitBroken
+	}
+	return 0
+}
+
+// serveNATS is "testbed nats-server": the broker that is killed.
+func serveNATS(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("testbed nats-server", flag.ContinueOnError)
+	listen := flags.String("listen", "127.0.0.1:4222", "`address` of loopback")
+	store := flags.String("store", "", "`folder` of the streams")
+	if flags.Parse(args) != nil || flags.NArg() > 0 || *store == "" {
+		return exitUsage
+	}
+	if err := brokers.Serve(ctx, *listen, *store); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed nats-server:", err)
+		return exitTrouble
+	}
+	return 0
+}
+
+// consumeStream is "testbed stream-consumer": the consumer that is killed.
+func consumeStream(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("testbed stream-consumer", flag.ContinueOnError)
+	var c streams.Consumer
+	flags.StringVar(&c.Server, "server", "", "`URL` of the broker")
+	flags.StringVar(&c.Stream, "stream", "", "the stream")
+	flags.StringVar(&c.Database, "database", "", "connection `string` of the consumer's own database")
+	flags.Float64Var(&c.Lost, "lost", 0.03, "share of its own acknowledgements that it does not send")
+	if flags.Parse(args) != nil || flags.NArg() > 0 {
+		return exitUsage
+	}
+	if err := c.Run(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "testbed stream-consumer:", err)
+		return exitTrouble
+	}
+	return 0
+}
