@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead"
@@ -77,14 +76,13 @@ func (w *world) faultsDuring(ctx context.Context, work func(context.Context) err
 	defer stop(nil)
 	over := make(chan struct{})
 	var worked error
-	var all sync.WaitGroup
-	all.Go(func() {
+	go func() {
 		defer close(over)
 		worked = work(ctx)
-	})
+	}()
 	defer w.proxy.LoseAcks(false)
 	// The waits are not drawn: the work draws meanwhile.
-	for n := 0; ; n++ {
+	for n := 0; w.Faults == 0 || n < w.Faults; n++ {
 		for _, wait := range []time.Duration{losing, calm + time.Duration(n*97%700)*time.Millisecond} {
 			select {
 			case <-over:
@@ -95,10 +93,14 @@ func (w *world) faultsDuring(ctx context.Context, work func(context.Context) err
 		}
 		if err := w.fault(ctx, n); err != nil && ctx.Err() == nil {
 			stop(err)
-			all.Wait()
+			<-over
 			return errors.Join(err, worked)
 		}
 	}
+	time.Sleep(losing)
+	w.proxy.LoseAcks(false)
+	<-over
+	return worked
 }
 
 // fault makes the nth fault. A process is killed once it works after the kill before. Acknowledgements are

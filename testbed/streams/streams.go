@@ -17,6 +17,7 @@ import (
 // Options configures a run.
 type Options struct {
 	Payments int // 100 to 1,000,000
+	Faults   int // at most; 0 makes them until the payments under faults have ended
 	Seed     uint64
 	Bound    time.Duration // of the whole run
 	Evidence string        // folder of logs and of the broker's store, made anew

@@ -21,7 +21,7 @@ func TestBrokers(t *testing.T) {
 		}
 	}
 	counted, err := streams.Run(t.Context(), streams.Options{
-		Payments: 500, Seed: 1, Bound: 3 * time.Minute, Evidence: filepath.Join(t.TempDir(), "evidence"),
+		Payments: 500, Faults: 16, Seed: 1, Bound: 10 * time.Minute, Evidence: filepath.Join(t.TempDir(), "evidence"),
 		Binaries: binaries, Out: t.Output(),
 	})
 	t.Logf("%s; %s", counted.Faults(), counted)
