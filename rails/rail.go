@@ -72,7 +72,8 @@ type Send struct {
 	// one; from 1.
 	SendNo int
 	// FirstSentAt is when the first send that may have reached the rail was claimed, by the clock of
-	// the database; zero: this is the first, or it is not known.
+	// the database, or, if a restore may have forgotten a send, the earliest moment at which that
+	// may have been; zero: this is the first, or it is not known.
 	FirstSentAt             time.Time
 	TraceParent, TraceState string // W3C trace context; empty: none
 	// Headers are the caller's headers that the profile lists.

@@ -152,9 +152,18 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		Payload: claim.Payload, Reference: claim.RailReference, SendNo: claim.SendCount, FirstSentAt: claim.FirstSentAt,
+		Payload: claim.Payload, Reference: claim.RailReference, SendNo: claim.SendCount, FirstSentAt: firstSent(claim),
 		RenderVersion: claim.RenderVersion, TraceParent: parent, TraceState: state, OnPhase: reached,
 	})
+}
+
+// firstSent returns when the first send that may have reached the rail was claimed, one that a restore
+// may have forgotten included; zero: there was none.
+func firstSent(claim payment.Claim) time.Time {
+	if claim.MaybeSent && (claim.FirstSentAt.IsZero() || claim.ForgottenSince.Before(claim.FirstSentAt)) {
+		return claim.ForgottenSince
+	}
+	return claim.FirstSentAt
 }
 
 // buildSend builds the send, or returns the result of a check that forbids it.
@@ -188,7 +197,7 @@ func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock
 	send := rails.Send{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(), FirstSentAt: claim.FirstSentAt,
+		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(), FirstSentAt: firstSent(claim),
 		TraceParent: parent, TraceState: state, Headers: l.profile.Carried(claim.Headers),
 		BeforeFirstByte: func() error { return r.preflight(l.profile, claim, begun, slots.budget) },
 		OnPhase:         reached,

@@ -59,7 +59,8 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	if fresh {
 		if why := r.rules.remembers(info, since); why != "" {
 			r.keep(c)
-			return nil, failed(payment.ResultNotSent, "a re-send might be a second message: "+why)
+			return nil, &rails.Result{Result: payment.ResultNotSent, OwnStop: true, // the servers are well
+				Message: "a re-send might be a second message: " + why}
 		}
 	}
 	return c, nil

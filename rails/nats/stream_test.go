@@ -99,9 +99,9 @@ func TestForgetfulStream(t *testing.T) {
 			if test.remembers && !first.IsZero() {
 				sent, found = payment.ResultAccepted, payment.ResultNotFound
 			}
-			if got.Result != sent || asked.Result != found {
-				t.Errorf("%s, first sent %s: %s (%s) and %s (%s), want %s and %s", name, first, got.Result, got.Message,
-					asked.Result, asked.Message, sent, found)
+			if got.Result != sent || got.OwnStop != (sent == payment.ResultNotSent) || asked.Result != found {
+				t.Errorf("%s, first sent %s: %s (%s, own stop %t) and %s (%s), want %s and %s", name, first, got.Result,
+					got.Message, got.OwnStop, asked.Result, asked.Message, sent, found)
 			}
 		}
 		if err := rail.(interface{ Close() error }).Close(); err != nil {
