@@ -152,13 +152,18 @@ func (r *Rail) find(ctx context.Context, c *conn, which string) (*stored, error)
 	return got.Message, nil
 }
 
-// look reads the settings and the state of the stream.
-func (r *Rail) look(ctx context.Context, c *conn) (info streamInfo, err error) {
+// look reads the settings and the state of the stream, and whether it has messages of a subject; "":
+// of none.
+func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamInfo, err error) {
 	var got struct {
 		streamInfo
 		Error *apiError `json:"error"`
 	}
-	if err := r.ask(ctx, c, "STREAM.INFO."+r.config.Stream, "", &got); err != nil {
+	body := ""
+	if subject != "" {
+		body = fmt.Sprintf(`{"subjects_filter":%q}`, subject)
+	}
+	if err := r.ask(ctx, c, "STREAM.INFO."+r.config.Stream, body, &got); err != nil {
 		return info, fmt.Errorf("looking at stream %s: %w", r.config.Stream, err)
 	}
 	switch {

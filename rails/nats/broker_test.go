@@ -25,7 +25,8 @@ type witness struct{ stream string }
 // fit are the settings of a stream that the adapter accepts, created long ago.
 const fit = `{"config":{"name":"PAYMENTS","subjects":["payments.>"],"retention":"limits","storage":"file","discard":"old",
 	"num_replicas":3,"max_msgs":-1,"max_bytes":-1,"max_age":0,"max_msgs_per_subject":-1,"max_msg_size":-1,
-	"duplicate_window":3600000000000},"created":"2020-01-01T00:00:00Z","state":{"messages":7,"first_seq":1,"last_seq":7,
+	"duplicate_window":3600000000000},"cluster":{"leader":"n1","replicas":[{"name":"n2","active":1000000},
+	{"name":"n3","active":900000000}]},"created":"2020-01-01T00:00:00Z","state":{"messages":7,"first_seq":1,"last_seq":7,
 	"first_ts":"2020-01-02T00:00:00Z"}}`
 
 func (w witness) Protocol() string       { return "NATS" }

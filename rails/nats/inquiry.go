@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
 
 // Inquire implements rails.Inquirer: it reads the message of the payment's subject from the leader of
-// the stream. EXECUTED means that key, subject and content are ours. NOT_FOUND also means that the
-// stream has been there since before the first send and has removed nothing since.
+// the stream. EXECUTED means that key, subject and content are ours. NOT_FOUND means that the stream
+// has nothing of that subject, has been there since before the first send and has removed nothing
+// since, and that a majority of its servers follow the one that says so.
 func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	result := a.inquire(ctx, q)
 	result.Message = a.clean(result.Message)
@@ -39,7 +41,8 @@ func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
 		return rails.Result{Result: payment.ResultUnavailable, FirstByte: true, Message: why,
 			OwnStop: errors.Is(parent.Err(), context.Canceled)}
 	}
-	kept, err := a.find(ctx, c, fmt.Sprintf(`{"last_by_subj":%q}`, a.rules.subject.of(q.ParticipantID, q.RailKey)))
+	subject := a.rules.subject.of(q.ParticipantID, q.RailKey)
+	kept, err := a.find(ctx, c, fmt.Sprintf(`{"last_by_subj":%q}`, subject))
 	if err != nil {
 		c.abort()
 		return unavailable("reading the stream: " + err.Error())
@@ -54,16 +57,30 @@ func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
 		}
 		return rails.Result{Result: payment.ResultExecuted, FirstByte: true, Reference: a.reference(kept.Sequence)}
 	}
-	info, err := a.look(ctx, c)
+	info, err := a.look(ctx, c, subject)
 	if err != nil {
 		c.abort()
 		return unavailable(err.Error())
 	}
 	a.keep(c)
-	if why := a.rules.remembers(info, q.FirstSentAt); why != "" {
+	if why := a.disproves(info, subject, q.FirstSentAt); why != "" {
 		return unavailable("the stream has no such message, which proves nothing: " + why)
 	}
 	return rails.Result{Result: payment.ResultNotFound, FirstByte: true}
+}
+
+// disproves returns why a stream that says it has no message of a subject may have had one, or "".
+func (a *Asking) disproves(info streamInfo, subject string, since time.Time) string {
+	if info.State.Subjects[subject] > 0 {
+		return "it lists its subject; a message that it can't read is reported as none"
+	}
+	if faults := a.rules.faults(info.Config); len(faults) > 0 {
+		return strings.Join(faults, "; ")
+	}
+	if why := info.leads(); why != "" {
+		return why
+	}
+	return a.rules.remembers(info, since)
 }
 
 // sentElsewhere reports whether sends of an earlier version went to another destination.

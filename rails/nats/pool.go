@@ -38,7 +38,7 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	if !fresh && time.Since(c.checked) < recheck {
 		return c, nil
 	}
-	info, err := r.look(ctx, c)
+	info, err := r.look(ctx, c, "")
 	if err != nil {
 		c.abort()
 		if errors.Is(err, errNoStream) {

@@ -14,6 +14,18 @@ type streamInfo struct {
 	Config  streamConfig `json:"config"`
 	Created time.Time    `json:"created"`
 	State   streamState  `json:"state"`
+	Cluster *clusterInfo `json:"cluster"` // nil: a server without a cluster
+}
+
+// clusterInfo is which servers keep a stream, as its leader sees it.
+type clusterInfo struct {
+	Leader   string     `json:"leader"`
+	Replicas []peerInfo `json:"replicas"` // without the leader
+}
+
+type peerInfo struct {
+	Offline bool          `json:"offline"`
+	Active  time.Duration `json:"active"` // since it was last heard of; 0: never
 }
 
 type streamConfig struct {
@@ -46,6 +58,8 @@ type streamState struct {
 	FirstAt  time.Time `json:"first_ts"`
 	Deleted  int       `json:"num_deleted"`
 	Lost     *struct{} `json:"lost"`
+	// Subjects are those that were asked about and have messages, with their number.
+	Subjects map[string]uint64 `json:"subjects"`
 }
 
 // rules are what a stream has to be for a profile.
@@ -122,4 +136,31 @@ func (r rules) remembers(info streamInfo, since time.Time) string {
 	default:
 		return ""
 	}
+}
+
+// maxSilence is how long a leader may not have heard of another server of its stream that counts as
+// its follower. A server elects another leader after 4 s without one, at the earliest.
+const maxSilence = 4 * time.Second
+
+// leads returns why what answers may not be the leader of the stream any more, or "". A leader that
+// was cut off from the others answers until it notices, and does not have what they have stored.
+func (info streamInfo) leads() string {
+	switch {
+	case info.Config.Replicas <= 1:
+		return ""
+	case info.Cluster == nil || info.Cluster.Leader == "":
+		return "the stream has no leader"
+	}
+	following := 1 // the leader
+	for _, peer := range info.Cluster.Replicas {
+		if !peer.Offline && peer.Active > 0 && peer.Active < maxSilence {
+			following++
+		}
+	}
+	// A stream whose replicas are being moved has more of them than it should.
+	if of := max(info.Config.Replicas, 1+len(info.Cluster.Replicas)); following <= of/2 {
+		return fmt.Sprintf("its leader has heard of %d of its %d replicas in the last %s", following, of,
+			payment.Duration(maxSilence))
+	}
+	return ""
 }

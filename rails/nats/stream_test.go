@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,88 @@ func TestForgetfulStream(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestNotFoundProves tests which streams are believed that they have no message of a payment: not one
+// that lists its subject, because a message that can't be read is reported with the same code; nor one
+// whose leader may have been replaced, or whose settings forget messages.
+func TestNotFoundProves(t *testing.T) {
+	t.Parallel()
+	const followed = `"cluster":{"leader":"n1","replicas":[{"name":"n2","active":1000000},
+	{"name":"n3","active":900000000}]},`
+	if !strings.Contains(fit, followed) {
+		t.Fatal("the stream of the tests has other servers")
+	}
+	q := question()
+	mine := `"payments.bank=20a=2Eb.` + q.RailKey + `"`
+	cluster := func(replicas string) string {
+		return strings.Replace(fit, followed, `"cluster":{"leader":"n1","replicas":[`+replicas+`]},`, 1)
+	}
+	for name, test := range map[string]struct {
+		stream string
+		found  payment.Result
+		says   string
+	}{
+		"all follow":    {fit, payment.ResultNotFound, ""},
+		"other subject": {strings.Replace(fit, `"state":{`, `"state":{"subjects":{"payments.x.y":1},`, 1), payment.ResultNotFound, ""},
+		"can't be read": {strings.Replace(fit, `"state":{`, `"state":{"subjects":{`+mine+`:1},`, 1), payment.ResultUnavailable, "subject"},
+		"a majority":    {cluster(`{"active":3999999999},{"active":60000000000}`), payment.ResultNotFound, ""},
+		"silent":        {cluster(`{"active":4000000000},{"active":4000000000}`), payment.ResultUnavailable, "1 of its 3 replicas"},
+		"offline":       {cluster(`{"active":1,"offline":true},{"active":1,"offline":true}`), payment.ResultUnavailable, "replicas"},
+		"never seen":    {cluster(`{},{}`), payment.ResultUnavailable, "replicas"},
+		"not all named": {cluster(``), payment.ResultUnavailable, "replicas"},
+		"being moved":   {cluster(`{"active":1},{},{}`), payment.ResultUnavailable, "2 of its 4 replicas"},
+		"no leader":     {strings.Replace(fit, `"leader":"n1"`, `"leader":""`, 1), payment.ResultUnavailable, "no leader"},
+		"no cluster":    {strings.Replace(fit, followed, "", 1), payment.ResultUnavailable, "no leader"},
+	} {
+		b := witness{stream: test.stream}.broker(t, func(c *client) {
+			c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`})
+		})
+		rail := open(t, config(t, b.Address()), profile())
+		got := rail.(rails.Inquirer).Inquire(t.Context(), q)
+		if got.Result != test.found || !strings.Contains(got.Message, test.says) {
+			t.Errorf("%s: %s (%s), want %s", name, got.Result, got.Message, test.found)
+		}
+		if asked := `{"subjects_filter":` + mine + `}`; !strings.Contains(b.Heard(), asked) {
+			t.Errorf("%s: the stream was not asked %s", name, asked)
+		}
+		if err := rail.(io.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	single := config(t, "")
+	single.Replicas = 1
+	b := witness{stream: strings.Replace(strings.Replace(fit, followed, "", 1), `"num_replicas":3`, `"num_replicas":1`, 1)}.
+		broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`}) })
+	single.Servers = []string{b.Address()}
+	rail := open(t, single, profile())
+	railtest.Want(t, rail.(rails.Inquirer).Inquire(t.Context(), q), payment.ResultNotFound, true)
+	if err := rail.(io.Closer).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnfitSinceTheLook tests a stream whose settings were changed after they were looked at: that it
+// has no message proves nothing.
+func TestUnfitSinceTheLook(t *testing.T) {
+	t.Parallel()
+	b := witness{stream: fit}.broker(t, func(c *client) {
+		c.broker.stream = strings.Replace(c.broker.stream, `"max_age":0`, `"max_age":1000000000`, 1)
+		c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`})
+	})
+	rail := open(t, config(t, b.Address()), profile())
+	defer rail.(io.Closer).Close()
+	got := rail.(rails.Inquirer).Inquire(t.Context(), question())
+	if got.Result != payment.ResultUnavailable || !strings.Contains(got.Message, "max_age") {
+		t.Errorf("%s (%s), want no proof", got.Result, got.Message)
+	}
+}
+
+// question asks about a message that was sent a minute ago.
+func question() rails.Inquiry {
+	send := message()
+	return rails.Inquiry{RailKey: send.RailKey, ParticipantID: send.ParticipantID, Payload: send.Payload,
+		FirstSentAt: time.Now().Add(-time.Minute), SendNo: 1}
 }
 
 // TestSubjects tests that each participant has a token of its own, whatever its name.

@@ -186,6 +186,7 @@ func TestWithoutMajority(t *testing.T) {
 	}
 	rail := open(t, 3, servers...)
 	want(t, "with all", rails.SendSafely(t.Context(), rail, message()), payment.ResultAccepted)
+	want(t, "one that was not sent", ask(t, rail, message()), payment.ResultNotFound)
 	cluster[1].End()
 	cluster[2].End()
 	var doubt []rails.Send
