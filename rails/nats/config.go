@@ -168,22 +168,21 @@ func (c Config) Agrees(profile rails.Profile) error {
 		}
 	}
 	if profile.ResendOnUnknown == payment.ResendSameKey && !subject.hasKey() {
-		t := profile.Timeouts
-		last := time.Duration(t.Write + t.ResponseHeader + t.Body)
-		if reserve := min(time.Duration(profile.KeyWindow)/10, maxReserve); reserve <= last {
-			refuse("profile.key_window is %s, of which %s are kept in reserve, and a re-send may arrive %s after it "+
-				"began: end nats.subject with {rail_key}, or shorten the timeouts", profile.KeyWindow,
-				payment.Duration(reserve), payment.Duration(last))
-		}
+		refuse("profile.resend_on_unknown is SAME_KEY but nats.subject does not end with {rail_key}: a server that was " +
+			"held up may take a message after the key window, and a second one with it; end it with {rail_key}, or NEVER")
+	}
+	if age := profile.Inquiry.NotFoundAge; profile.Inquiry.NotFound == payment.NotFoundNotExecuted && age < minNotFoundAge {
+		refuse("profile.inquiry.not_found_age is %s, must be at least %s: a server that was held up may take a message "+
+			"after an inquiry did not find it", age, minNotFoundAge)
 	}
 	return errors.Join(all...)
 }
 
-// maxReserve is the most that a profile keeps in reserve of its key window; see
-// payment.Policy.MayResend.
-const maxReserve = 5 * time.Minute
+// minNotFoundAge is the least age of the latest send at which "no such message" may count: what a
+// server has received it may store after the connection has ended.
+const minNotFoundAge = payment.Duration(2 * time.Minute)
 
-// requests are the references to secrets that identify us to the servers.
+// identity returns the references to secrets that identify us to the servers.
 func (c Config) identity() string {
 	return strings.Join([]string{
 		c.Credentials.String(), c.Token.String(), c.User, c.Password.String(), c.TLS.ClientCert.String(),

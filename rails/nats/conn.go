@@ -316,8 +316,8 @@ func (c *conn) write(frame []byte, by time.Time) error {
 	return err
 }
 
-// abort ends the connection, and discards what the kernel has not sent yet: it would arrive after
-// the call has ended.
+// abort ends the connection, and discards what the kernel has not delivered yet. What the server's
+// kernel has taken the server may still read, after the call has ended.
 func (c *conn) abort() {
 	_ = c.tcp.SetLinger(0) // the connection may have ended already
 	_ = c.tcp.Close()

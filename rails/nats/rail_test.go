@@ -148,8 +148,9 @@ func once(t *testing.T, config nats.Config, profile rails.Profile, send rails.Se
 	return rails.SendSafely(t.Context(), rail, send)
 }
 
-// TestNothingArrivesLate tests a server that does not read: when the call has ended, what its
-// connection had not delivered is not delivered later, when the key window may be over.
+// TestNothingArrivesLate tests a server that does not read a message that is larger than its kernel's
+// buffer: when the call has ended, what its connection had not delivered is not delivered later. A
+// message that fits is not held back: TestWholeMessageArrivesLate.
 func TestNothingArrivesLate(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -169,6 +170,35 @@ func TestNothingArrivesLate(t *testing.T) {
 		t.Error(err)
 	}
 	b.drained(t)
+}
+
+// TestWholeMessageArrivesLate tests a server that was held up: it may read a message that its kernel
+// had taken after the call has ended without an answer. It has the bytes of every other send, with the
+// condition that its subject has no message.
+func TestWholeMessageArrivesLate(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	b := witness{stream: fit}.broker(t, func(c *client) {})
+	b.mu.Lock()
+	b.looked = func() { <-over }
+	b.mu.Unlock()
+	facts := profile()
+	short := payment.Duration(200 * time.Millisecond)
+	facts.Timeouts.Write, facts.Timeouts.ResponseHeader, facts.Timeouts.Body = short, short, short
+	rail := open(t, config(t, b.Address()), facts)
+	railtest.Want(t, rails.SendSafely(t.Context(), rail, message()), payment.ResultUnknown, true)
+	close(over)
+	if err := rail.(interface{ Close() error }).Close(); err != nil {
+		t.Error(err)
+	}
+	b.drained(t)
+	late := b.all()
+	t.Logf("%d messages arrived after the call", len(late))
+	for _, r := range late {
+		if !strings.Contains(r.head, "\r\nNats-Expected-Last-Subject-Sequence: 0\r\n") || r.data != payload {
+			t.Errorf("%q %q arrived without its condition", r.head, r.data)
+		}
+	}
 }
 
 // TestForgedAnswer tests that an answer to another subject than that of the request under way is

@@ -268,8 +268,11 @@ func TestAgrees(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*nats.Config, *rails.Profile){
 		"profile.inquiry.max": func(c *nats.Config, p *rails.Profile) { c.Subject = "payments.{participant_id}" },
-		"profile.key_window is 2m": func(c *nats.Config, p *rails.Profile) { // a re-send may arrive after the window
-			c.Subject, p.KeyWindow = "payments.{participant_id}", payment.Duration(2*time.Minute)
+		"profile.resend_on_unknown": func(c *nats.Config, p *rails.Profile) { // a re-send may arrive after any window
+			c.Subject, p.KeyWindow = "payments.{participant_id}", payment.Duration(24*time.Hour)
+		},
+		"profile.inquiry.not_found_age is 1m59s": func(c *nats.Config, p *rails.Profile) {
+			p.Inquiry.NotFound, p.Inquiry.NotFoundAge = payment.NotFoundNotExecuted, payment.Duration(119*time.Second)
 		},
 		"profile.key_window is 1h, longer": func(c *nats.Config, p *rails.Profile) {
 			c.KeepsFor = payment.Duration(time.Minute)
