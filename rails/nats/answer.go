@@ -26,6 +26,9 @@ const (
 // errNoStream is wrapped if the account has no such stream.
 var errNoStream = errors.New("the account has no such stream")
 
+// errWentBack is wrapped if the stream has lost the newest messages that it had.
+var errWentBack = errors.New("the stream has gone back")
+
 type apiError struct {
 	Code        int    `json:"err_code"`
 	Description string `json:"description"`
@@ -70,7 +73,26 @@ func (r *Rail) judge(ctx context.Context, c *conn, s rails.Send, answer message)
 	case got.Duplicate:
 		return r.compare(ctx, c, s, fmt.Sprintf(`{"seq":%d}`, got.Sequence), "duplicate")
 	}
+	r.saw(c.created, got.Sequence)
 	return rails.Result{Result: payment.ResultAccepted, FirstByte: true, Reference: r.reference(got.Sequence)}, true
+}
+
+// known returns the highest sequence that this process has seen of the stream, and when that stream was
+// created.
+func (r *Rail) known() (created time.Time, sequence uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.created, r.newest
+}
+
+// saw records that a stream which was created at a time has a message.
+func (r *Rail) saw(created time.Time, sequence uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !created.Equal(r.created) {
+		r.created, r.newest = created, 0
+	}
+	r.newest = max(r.newest, sequence)
 }
 
 // compare reads the message that the stream has in place of ours. It counts only if it is ours: the
@@ -159,6 +181,7 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 		streamInfo
 		Error *apiError `json:"error"`
 	}
+	created, newest := r.known() // before the question, so that a message that comes meanwhile is no fault
 	body := ""
 	if subject != "" {
 		body = fmt.Sprintf(`{"subjects_filter":%q}`, subject)
@@ -172,6 +195,13 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 	case got.Error != nil:
 		return info, fmt.Errorf("looking at stream %s: %s", r.config.Stream, got.Error.Description)
 	}
+	// A stream that was restored from a copy keeps its time of creation, and has forgotten the newest.
+	if got.Created.Equal(created) && got.State.LastSeq < newest {
+		return info, fmt.Errorf("%w: stream %s ends with message %d and had %d", errWentBack, r.config.Stream,
+			got.State.LastSeq, newest)
+	}
+	r.saw(got.Created, got.State.LastSeq)
+	c.created = got.Created
 	return got.streamInfo, nil
 }
 

@@ -158,7 +158,10 @@ func (b *broker) serve(conn net.Conn) {
 				return
 			}
 			if !message {
-				fmt.Fprintf(conn, "MSG %s 1 %d\r\n%s\r\n", fields[2], len(b.stream), b.stream)
+				b.mu.Lock()
+				stream := b.stream
+				b.mu.Unlock()
+				fmt.Fprintf(conn, "MSG %s 1 %d\r\n%s\r\n", fields[2], len(stream), stream)
 				if b.looked != nil {
 					b.looked()
 				}

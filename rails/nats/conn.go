@@ -44,6 +44,7 @@ type conn struct {
 	maxSize int64  // the largest message that the server takes
 
 	checked time.Time // when the stream's settings were looked at
+	created time.Time // when that stream was created
 
 	writing sync.Mutex
 	mu      sync.Mutex

@@ -41,7 +41,7 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	info, err := r.look(ctx, c, "")
 	if err != nil {
 		c.abort()
-		if errors.Is(err, errNoStream) {
+		if errors.Is(err, errNoStream) || errors.Is(err, errWentBack) {
 			return nil, failed(payment.ResultRefusedRail, err.Error())
 		}
 		return nil, failed(payment.ResultNotSent, err.Error())

@@ -47,9 +47,11 @@ type Rail struct {
 	secrets   []secret.Value
 	version   string
 
-	mu     sync.Mutex
-	idle   []*conn
-	closed bool
+	mu      sync.Mutex
+	idle    []*conn
+	closed  bool
+	newest  uint64    // the highest sequence that the stream was seen to have
+	created time.Time // of the stream that had it
 }
 
 // Asking is a Rail whose messages can be found. It is also a rails.Inquirer.

@@ -55,6 +55,7 @@ type streamConfig struct {
 type streamState struct {
 	Messages uint64    `json:"messages"`
 	FirstSeq uint64    `json:"first_seq"`
+	LastSeq  uint64    `json:"last_seq"`
 	FirstAt  time.Time `json:"first_ts"`
 	Deleted  int       `json:"num_deleted"`
 	Lost     *struct{} `json:"lost"`

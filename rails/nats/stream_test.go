@@ -78,7 +78,7 @@ func TestForgetfulStream(t *testing.T) {
 		"removed what was later": {at(time.Hour), `{"messages":7,"first_seq":4,"first_ts":"` + at(-time.Second) + `"}`, false},
 		"removed what was older": {at(time.Hour), `{"messages":7,"first_seq":4,"first_ts":"` + at(time.Minute) + `"}`, true},
 	} {
-		stream := fit[:strings.Index(fit, `,"created"`)] + `,"created":"` + test.created + `","state":` + test.state + `}`
+		stream := fit[:strings.Index(fit, `,"created"`)] + `,"created":"` + test.created + `","state":{"last_seq":8,` + test.state[1:] + `}`
 		b := witness{stream: stream}.broker(t, func(c *client) {
 			if strings.HasPrefix(c.request.subject, "$JS") {
 				c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`})
@@ -167,6 +167,43 @@ func TestNotFoundProves(t *testing.T) {
 	railtest.Want(t, rail.(rails.Inquirer).Inquire(t.Context(), q), payment.ResultNotFound, true)
 	if err := rail.(io.Closer).Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStreamWentBack tests a stream that was restored from a copy: it was created when it was, and has
+// lost the newest messages. It is sent nothing, first send or not, and its "no such message" proves
+// nothing. One that was created again is another stream.
+func TestStreamWentBack(t *testing.T) {
+	t.Parallel()
+	acknowledge := func(c *client) {
+		if strings.HasPrefix(c.request.subject, "$JS") {
+			c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`})
+			return
+		}
+		c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":9}`})
+	}
+	for created, want := range map[string][3]payment.Result{
+		"2020": {payment.ResultUnavailable, payment.ResultRefusedRail, payment.ResultRefusedRail},
+		"2021": {payment.ResultNotFound, payment.ResultAccepted, payment.ResultAccepted},
+	} {
+		b := witness{stream: fit}.broker(t, acknowledge)
+		rail := open(t, config(t, b.Address()), profile())
+		railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
+		restored := strings.Replace(strings.Join(strings.Fields(fit), ""), `"created":"2020`, `"created":"`+created, 1)
+		b.mu.Lock()
+		b.stream = strings.Replace(restored, `"last_seq":7`, `"last_seq":8`, 1)
+		b.mu.Unlock()
+		asked := rail.(rails.Inquirer).Inquire(t.Context(), question())
+		again := message()
+		again.SendNo, again.FirstSentAt = 2, time.Now()
+		resend := rail.Send(t.Context(), again)
+		first := rail.Send(t.Context(), message())
+		if got := [3]payment.Result{asked.Result, resend.Result, first.Result}; got != want {
+			t.Errorf("created in %s: %s, want %s (%s)", created, got, want, resend.Message)
+		}
+		if err := rail.(io.Closer).Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
