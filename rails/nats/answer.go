@@ -2,6 +2,7 @@ package nats
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,7 +67,7 @@ func (r *Rail) judge(ctx context.Context, c *conn, s rails.Send, answer message)
 		result, sound := unknown("the stream answered %s", got.Error.Description)
 		result.Code, result.CodeTable = strconv.Itoa(got.Error.Code), codeTable
 		return result, sound
-	case got.Stream != r.config.Stream || got.Domain != "" && r.config.Domain != "" && got.Domain != r.config.Domain:
+	case got.Stream != r.config.Stream || got.Domain != cmp.Or(r.config.Domain, c.domain):
 		return unknown("stream %q of domain %q acknowledged it, and not %s", got.Stream, got.Domain, r.config.Stream)
 	case got.Sequence == 0:
 		return unknown("the acknowledgement has no sequence")

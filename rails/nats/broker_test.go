@@ -65,6 +65,7 @@ func (w witness) broker(t testing.TB, behave func(*client)) *broker {
 type broker struct {
 	listener net.Listener
 	stream   string
+	domain   string // of JetStream
 	behave   func(*client)
 	looked   func() // called after a look at the stream, before the next byte is read; nil: nothing
 	ended    chan struct{}
@@ -129,7 +130,8 @@ func (b *broker) serve(conn net.Conn) {
 		defer b.mu.Unlock()
 		b.serving--
 	}()
-	io.WriteString(conn, `INFO {"version":"2.10.0","headers":true,"jetstream":true,"max_payload":1048576}`+"\r\n")
+	fmt.Fprintf(conn, `INFO {"version":"2.10.0","headers":true,"jetstream":true,"max_payload":1048576,"domain":%q}`+"\r\n",
+		b.domain)
 	reader := bufio.NewReader(io.TeeReader(conn, &listener{b}))
 	for {
 		line, err := reader.ReadString('\n')

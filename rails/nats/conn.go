@@ -42,6 +42,7 @@ type conn struct {
 	reader  *bufio.Reader
 	inbox   string // of this connection, with a random part
 	maxSize int64  // the largest message that the server takes
+	domain  string // the JetStream domain of the server
 
 	checked time.Time // when the stream's settings were looked at
 	created time.Time // when that stream was created
@@ -68,6 +69,7 @@ type serverInfo struct {
 	TLSAvailable bool   `json:"tls_available"`
 	Nonce        string `json:"nonce"`
 	JetStream    bool   `json:"jetstream"`
+	Domain       string `json:"domain"` // of JetStream; empty: none
 }
 
 // login is how a connection identifies itself.
@@ -140,7 +142,7 @@ func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
 	if !info.Headers || !info.JetStream {
 		return fmt.Errorf("%w: it has no JetStream, or no headers", errRefused)
 	}
-	c.maxSize = info.MaxPayload
+	c.maxSize, c.domain = info.MaxPayload, info.Domain
 	hello, err := by.hello(info.Nonce)
 	if err != nil {
 		return err

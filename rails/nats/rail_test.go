@@ -140,6 +140,37 @@ func TestAnswersProveNothing(t *testing.T) {
 	}
 }
 
+// TestDomains tests that a stream of the same name in another JetStream domain acknowledges nothing,
+// whether the domain is configured or is that of the server.
+func TestDomains(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		configured, server, answer string
+		want                       payment.Result
+	}{
+		{"", "", "", payment.ResultAccepted},
+		{"", "", "leaf", payment.ResultUnknown},
+		{"", "hub", "hub", payment.ResultAccepted},
+		{"", "hub", "leaf", payment.ResultUnknown},
+		{"", "hub", "", payment.ResultUnknown},
+		{"hub", "leaf", "hub", payment.ResultAccepted},
+		{"hub", "leaf", "leaf", payment.ResultUnknown},
+		{"hub", "leaf", "", payment.ResultUnknown},
+	} {
+		b := witness{stream: fit}.broker(t, func(c *client) {
+			c.Say(railtest.Answer{Body: fmt.Sprintf(`{"stream":"PAYMENTS","domain":%q,"seq":7}`, test.answer)})
+		})
+		b.mu.Lock()
+		b.domain = test.server
+		b.mu.Unlock()
+		facts := config(t, b.Address())
+		facts.Domain = test.configured
+		if got := once(t, facts, profile(), message()); got.Result != test.want {
+			t.Errorf("%+v: %s (%s)", test, got.Result, got.Message)
+		}
+	}
+}
+
 // once opens a rail, makes one send, and closes it.
 func once(t *testing.T, config nats.Config, profile rails.Profile, send rails.Send) rails.Result {
 	t.Helper()
