@@ -66,6 +66,7 @@ type broker struct {
 	listener net.Listener
 	stream   string
 	domain   string // of JetStream
+	dumb     bool   // does not answer about the stream
 	behave   func(*client)
 	looked   func() // called after a look at the stream, before the next byte is read; nil: nothing
 	ended    chan struct{}
@@ -158,6 +159,9 @@ func (b *broker) serve(conn net.Conn) {
 			}
 			if err != nil {
 				return
+			}
+			if !message && b.dumb {
+				continue
 			}
 			if !message {
 				b.mu.Lock()

@@ -16,7 +16,8 @@ import (
 // Config says how a stream of NATS JetStream is reached. It holds references to secrets, not
 // secrets.
 type Config struct {
-	// Servers are the URLs of the servers of one cluster, tls://HOST:PORT, tried in this order.
+	// Servers are the URLs of the servers of one cluster, tls://HOST:PORT, tried from the one
+	// that has last answered, and then in this order.
 	Servers        []string  `json:"servers"`
 	AllowPlaintext bool      `json:"allow_plaintext"` // also allows nats://
 	TLS            TLSConfig `json:"tls"`

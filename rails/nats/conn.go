@@ -43,6 +43,7 @@ type conn struct {
 	inbox   string // of this connection, with a random part
 	maxSize int64  // the largest message that the server takes
 	domain  string // the JetStream domain of the server
+	server  int    // its index among the servers
 
 	checked time.Time // when the stream's settings were looked at
 	created time.Time // when that stream was created

@@ -41,6 +41,7 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	info, err := r.look(ctx, c, "")
 	if err != nil {
 		c.abort()
+		r.passOver(c.server)
 		if errors.Is(err, errNoStream) || errors.Is(err, errWentBack) {
 			return nil, failed(payment.ResultRefusedRail, err.Error())
 		}
@@ -66,16 +67,47 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	return c, nil
 }
 
+// dialAny connects to the first server that answers, from the one that has last done so. Each has its
+// share of the time that is left, so that one that is silent leaves some for the others.
 func (r *Rail) dialAny(ctx context.Context) (*conn, error) {
 	var all []error
-	for _, server := range r.config.Servers {
-		c, err := dial(ctx, server, r.login, r.config.InboxPrefix)
+	servers, first := r.config.Servers, r.firstServer()
+	for n := range servers {
+		server := (first + n) % len(servers)
+		c, err := r.dialOne(ctx, servers[server], len(servers)-n)
 		if err == nil {
+			c.server = server
 			return c, nil
 		}
+		r.passOver(server)
 		all = append(all, err)
 	}
 	return nil, errors.Join(all...)
+}
+
+// dialOne connects to a server in the share of the time that it has among a number of them.
+func (r *Rail) dialOne(ctx context.Context, server string, among int) (*conn, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		share, cancel := context.WithTimeout(ctx, time.Until(deadline)/time.Duration(among))
+		defer cancel()
+		ctx = share
+	}
+	return dial(ctx, server, r.login, r.config.InboxPrefix)
+}
+
+func (r *Rail) firstServer() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.first
+}
+
+// passOver makes the next connection begin with the server after one that has failed.
+func (r *Rail) passOver(server int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first == server {
+		r.first = (server + 1) % len(r.config.Servers)
+	}
 }
 
 // brokenForAll reports whether an error would keep every other connection from being made, until an

@@ -50,6 +50,7 @@ type Rail struct {
 	mu      sync.Mutex
 	idle    []*conn
 	closed  bool
+	first   int       // the index of the server with which a new connection begins
 	newest  uint64    // the highest sequence that the stream was seen to have
 	created time.Time // of the stream that had it
 }

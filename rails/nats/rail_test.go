@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,43 @@ func TestDomains(t *testing.T) {
 		facts.Domain = test.configured
 		if got := once(t, facts, profile(), message()); got.Result != test.want {
 			t.Errorf("%+v: %s (%s)", test, got.Result, got.Message)
+		}
+	}
+}
+
+// TestSilentServer tests a server that takes connections and says nothing, and one that greets and
+// answers nothing else: the next server has time left, or is the first of the next call.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	fits := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`}) })
+	greets := witness{stream: fit}.broker(t, func(c *client) {})
+	greets.mu.Lock()
+	greets.dumb = true
+	greets.mu.Unlock()
+	facts := profile()
+	facts.Timeouts.Connect, facts.Timeouts.TLS = payment.Duration(time.Second), payment.Duration(time.Second)
+	for name, test := range map[string]struct {
+		first string
+		want  []payment.Result
+	}{
+		"silent": {"nats://" + silent.Addr().String(), []payment.Result{payment.ResultAccepted}},
+		"greets": {greets.Address(), []payment.Result{payment.ResultNotSent, payment.ResultAccepted}},
+	} {
+		both := config(t, test.first)
+		both.Servers = append(both.Servers, fits.Address())
+		rail := open(t, both, facts)
+		for n, want := range test.want {
+			if got := rails.SendSafely(t.Context(), rail, message()); got.Result != want {
+				t.Errorf("%s, send %d: %s (%s), want %s", name, n+1, got.Result, got.Message, want)
+			}
+		}
+		if err := rail.(interface{ Close() error }).Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
