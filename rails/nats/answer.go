@@ -106,6 +106,7 @@ func (r *Rail) compare(ctx context.Context, c *conn, s rails.Send, which, said s
 		result.Message = "the stream says " + said + ", and what it has can't be read: " + err.Error()
 		return result, false
 	case kept == nil:
+		result.SeenBefore = false // a bound of the whole stream has the same code
 		result.Message = "the stream says " + said + ", and has no such message"
 	default:
 		if differs := r.differs(kept, s.ParticipantID, s.RailKey, s.Payload); differs != "" {
@@ -187,9 +188,11 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 	if subject != "" {
 		body = fmt.Sprintf(`{"subjects_filter":%q}`, subject)
 	}
+	got.asked = time.Now()
 	if err := r.ask(ctx, c, "STREAM.INFO."+r.config.Stream, body, &got); err != nil {
 		return info, fmt.Errorf("looking at stream %s: %w", r.config.Stream, err)
 	}
+	got.answered = time.Now()
 	switch {
 	case got.Error != nil && got.Error.Code == codeNoStream:
 		return info, fmt.Errorf("%w: %s", errNoStream, r.config.Stream)

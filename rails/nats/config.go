@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,8 +40,8 @@ type Config struct {
 	Replicas int `json:"replicas"`
 	// KeepsFor is the least time for which the stream keeps a message; 0: without end.
 	KeepsFor payment.Duration `json:"keeps_for"`
-	// ClockSkew is the most by which the clocks of the servers and of the database differ; default
-	// 5s, at most 1m.
+	// ClockSkew is the most by which the clocks of the servers, of this machine and of the database
+	// differ; default 5s, at most 1m.
 	ClockSkew payment.Duration `json:"clock_skew"`
 }
 
@@ -92,6 +93,8 @@ func (c Config) Validate() error {
 		switch {
 		case err != nil || at.Host == "" || at.Path != "" || at.RawQuery != "" || at.Fragment != "":
 			refuse("servers[%d] is no URL of the form tls://HOST:PORT", n)
+		case !validPort(at.Port()):
+			refuse("servers[%d] has the port %q, must be 1 to 65535", n, at.Port())
 		case at.User != nil:
 			refuse("servers[%d] holds a user: use credentials, token, or user and password", n)
 		case at.Scheme == "nats" && !c.AllowPlaintext:
@@ -139,6 +142,11 @@ func (c Config) Validate() error {
 		refuse("clock_skew is %s, must be at most %s", c.ClockSkew, payment.Duration(maxSkew))
 	}
 	return errors.Join(all...)
+}
+
+func validPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 // Agrees returns a joined error of what the profile relies on and the configuration can't do. Each

@@ -202,6 +202,10 @@ func (c *conn) exchange(ctx context.Context, frame []byte, by time.Time, wait ti
 	defer timer.Stop()
 	select {
 	case answer := <-c.answers:
+		if !stop() {
+			c.abort() // the call's end is closing it: no other call may get it
+			<-c.ended
+		}
 		return answer, nil
 	case <-ctx.Done():
 		c.abort()

@@ -15,6 +15,9 @@ type streamInfo struct {
 	Created time.Time    `json:"created"`
 	State   streamState  `json:"state"`
 	Cluster *clusterInfo `json:"cluster"` // nil: a server without a cluster
+	At      time.Time    `json:"ts"`      // by the server's clock; zero: a server before 2.10
+
+	asked, answered time.Time // by the clock of this machine
 }
 
 // clusterInfo is which servers keep a stream, as its leader sees it.
@@ -126,6 +129,8 @@ func (r rules) remembers(info streamInfo, since time.Time) string {
 	switch {
 	case since.IsZero():
 		return "it is not known when the first send was"
+	case !info.At.IsZero() && (info.At.Before(info.asked.Add(-skew)) || info.At.After(info.answered.Add(skew))):
+		return "the clocks of the server and of this machine differ by more than " + r.config.ClockSkew.String()
 	case !info.Created.Before(since.Add(-skew)):
 		return "the stream was created after the first send, or at most " + r.config.ClockSkew.String() + " before it"
 	case info.State.Lost != nil:

@@ -77,6 +77,9 @@ func TestForgetfulStream(t *testing.T) {
 		"lost":                   {at(time.Hour), `{"messages":7,"first_seq":1,"lost":{"msgs":[3]}}`, false},
 		"removed what was later": {at(time.Hour), `{"messages":7,"first_seq":4,"first_ts":"` + at(-time.Second) + `"}`, false},
 		"removed what was older": {at(time.Hour), `{"messages":7,"first_seq":4,"first_ts":"` + at(time.Minute) + `"}`, true},
+		"a clock that is behind": {at(time.Hour), `{"messages":7,"first_seq":1},"ts":"` + at(-50*time.Second) + `"`, false},
+		"a clock that is ahead":  {at(time.Hour), `{"messages":7,"first_seq":1},"ts":"` + at(-5*time.Minute) + `"`, false},
+		"a clock within skew":    {at(time.Hour), `{"messages":7,"first_seq":1},"ts":"` + at(-61*time.Second) + `"`, true},
 	} {
 		stream := fit[:strings.Index(fit, `,"created"`)] + `,"created":"` + test.created + `","state":{"last_seq":8,` + test.state[1:] + `}`
 		b := witness{stream: stream}.broker(t, func(c *client) {
@@ -273,24 +276,26 @@ func TestHeaders(t *testing.T) {
 func TestConfigNamesEachFault(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*nats.Config){
-		"servers has":        func(c *nats.Config) { c.Servers = nil },
-		"servers[0] is no":   func(c *nats.Config) { c.Servers = []string{"nats"} },
-		"servers[0] is nats": func(c *nats.Config) { c.AllowPlaintext = false },
-		"servers[0] holds":   func(c *nats.Config) { c.Servers = []string{"tls://me:pw@nats.example:4222"} },
-		"servers[0] has":     func(c *nats.Config) { c.Servers = []string{"ws://nats.example:4222"} },
-		"credentials is":     func(c *nats.Config) { c.Credentials = ref(t, "env:CREDS") },
-		"password goes":      func(c *nats.Config) { c.Token, c.User = ref(t, "env:X"), "me" },
-		"tls.client_cert":    func(c *nats.Config) { c.TLS.ClientCert = ref(t, "env:CERT") },
-		"stream is":          func(c *nats.Config) { c.Stream = "A.B" },
-		"domain is":          func(c *nats.Config) { c.Domain = "A.B" },
-		"subject is":         func(c *nats.Config) { c.Subject = "" },
-		"subject must have":  func(c *nats.Config) { c.Subject = "payments.{rail_key}" },
-		"subject has {rail":  func(c *nats.Config) { c.Subject = "{rail_key}.{participant_id}" },
-		"subject has the":    func(c *nats.Config) { c.Subject = "payments.*.{participant_id}" },
-		"inbox_prefix is":    func(c *nats.Config) { c.InboxPrefix = "_INBOX" },
-		"replicas is":        func(c *nats.Config) { c.Replicas = 6 },
-		"keeps_for is":       func(c *nats.Config) { c.KeepsFor = -1 },
-		"clock_skew is":      func(c *nats.Config) { c.ClockSkew = payment.Duration(time.Hour) },
+		"servers has":                       func(c *nats.Config) { c.Servers = nil },
+		"servers[0] is no":                  func(c *nats.Config) { c.Servers = []string{"nats"} },
+		"servers[0] has the port \"\"":      func(c *nats.Config) { c.Servers = []string{"tls://nats.example"} },
+		"servers[0] has the port \"65536\"": func(c *nats.Config) { c.Servers = []string{"tls://nats.example:65536"} },
+		"servers[0] is nats":                func(c *nats.Config) { c.AllowPlaintext = false },
+		"servers[0] holds":                  func(c *nats.Config) { c.Servers = []string{"tls://me:pw@nats.example:4222"} },
+		"servers[0] has":                    func(c *nats.Config) { c.Servers = []string{"ws://nats.example:4222"} },
+		"credentials is":                    func(c *nats.Config) { c.Credentials = ref(t, "env:CREDS") },
+		"password goes":                     func(c *nats.Config) { c.Token, c.User = ref(t, "env:X"), "me" },
+		"tls.client_cert":                   func(c *nats.Config) { c.TLS.ClientCert = ref(t, "env:CERT") },
+		"stream is":                         func(c *nats.Config) { c.Stream = "A.B" },
+		"domain is":                         func(c *nats.Config) { c.Domain = "A.B" },
+		"subject is":                        func(c *nats.Config) { c.Subject = "" },
+		"subject must have":                 func(c *nats.Config) { c.Subject = "payments.{rail_key}" },
+		"subject has {rail":                 func(c *nats.Config) { c.Subject = "{rail_key}.{participant_id}" },
+		"subject has the":                   func(c *nats.Config) { c.Subject = "payments.*.{participant_id}" },
+		"inbox_prefix is":                   func(c *nats.Config) { c.InboxPrefix = "_INBOX" },
+		"replicas is":                       func(c *nats.Config) { c.Replicas = 6 },
+		"keeps_for is":                      func(c *nats.Config) { c.KeepsFor = -1 },
+		"clock_skew is":                     func(c *nats.Config) { c.ClockSkew = payment.Duration(time.Hour) },
 	} {
 		c := config(t, "nats://127.0.0.1:4222")
 		change(&c)

@@ -166,7 +166,7 @@ var notFields = []string{
 	// settings of a stream and of its servers
 	"persist_mode", "num_replicas", "max_msgs", "max_bytes", "max_msgs_per_subject", "discard_new_per_subject", "max_age",
 	"duplicate_window", "max_msg_size", "max_payload", "subject_transform", "no_ack", "allow_rollup_hdrs",
-	"allow_msg_counter",
+	"allow_msg_counter", "sync_interval", "handshake_first",
 }
 
 // TestPageNames: what the prose of docs/rails.md writes like a field is one.
