@@ -67,6 +67,7 @@ type broker struct {
 	stream   string
 	domain   string // of JetStream
 	dumb     bool   // does not answer about the stream
+	refuses  string // logins, with this error; empty: no login
 	behave   func(*client)
 	looked   func() // called after a look at the stream, before the next byte is read; nil: nothing
 	ended    chan struct{}
@@ -149,6 +150,10 @@ func (b *broker) serve(conn net.Conn) {
 		}
 		switch fields[0] {
 		case "PING":
+			if b.refuses != "" {
+				fmt.Fprintf(conn, "-ERR '%s'\r\n", b.refuses)
+				return
+			}
 			io.WriteString(conn, "PONG\r\n")
 		case "PUB", "HPUB":
 			total, _ := strconv.Atoi(fields[len(fields)-1])

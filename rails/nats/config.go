@@ -180,7 +180,8 @@ func (c Config) Agrees(profile rails.Profile) error {
 		refuse("profile.resend_on_unknown is SAME_KEY but nats.subject does not end with {rail_key}: a server that was " +
 			"held up may take a message after the key window, and a second one with it; end it with {rail_key}, or NEVER")
 	}
-	if age := profile.Inquiry.NotFoundAge; profile.Inquiry.NotFound == payment.NotFoundNotExecuted && age < minNotFoundAge {
+	age := profile.Inquiry.NotFoundAge
+	if profile.Inquiry.NotFound == payment.NotFoundNotExecuted && age < minNotFoundAge {
 		refuse("profile.inquiry.not_found_age is %s, must be at least %s: a server that was held up may take a message "+
 			"after an inquiry did not find it", age, minNotFoundAge)
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nkeys"
 )
 
 // Errors of a connection.
@@ -71,15 +68,6 @@ type serverInfo struct {
 	Nonce        string `json:"nonce"`
 	JetStream    bool   `json:"jetstream"`
 	Domain       string `json:"domain"` // of JetStream; empty: none
-}
-
-// login is how a connection identifies itself.
-type login struct {
-	tls         *tls.Config
-	credentials string
-	token       string
-	user        string
-	password    string
 }
 
 // dial opens a connection to one server and logs in. The context ends it in any step.
@@ -159,7 +147,10 @@ func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
 		case string(line) == "PONG":
 			return nil
 		case bytes.HasPrefix(line, []byte("-ERR")):
-			return fmt.Errorf("%w: %s", errRefused, line)
+			if refusesLogin(string(line)) {
+				return fmt.Errorf("%w: %s", errRefused, line)
+			}
+			return fmt.Errorf("the server says %s", line)
 		case string(line) == "PING":
 			if _, err := fmt.Fprint(c.Conn, "PONG\r\n"); err != nil {
 				return err
@@ -168,36 +159,6 @@ func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
 			return errors.New("the login was answered by something else")
 		}
 	}
-}
-
-// hello returns the JSON of CONNECT.
-func (l login) hello(nonce string) ([]byte, error) {
-	fields := map[string]any{
-		"verbose": false, "pedantic": false, "name": "railhead", "lang": "go", "version": "1", "protocol": 1,
-		"headers": true, "no_responders": true, "echo": false,
-	}
-	switch {
-	case l.credentials != "":
-		jwt, err := nkeys.ParseDecoratedJWT([]byte(l.credentials))
-		if err != nil {
-			return nil, errors.New("credentials has no JWT")
-		}
-		pair, err := nkeys.ParseDecoratedUserNKey([]byte(l.credentials))
-		if err != nil {
-			return nil, errors.New("credentials has no seed of a user")
-		}
-		defer pair.Wipe()
-		signature, err := pair.Sign([]byte(nonce))
-		if err != nil {
-			return nil, errors.New("credentials: the nonce can't be signed")
-		}
-		fields["jwt"], fields["sig"] = jwt, base64.RawURLEncoding.EncodeToString(signature)
-	case l.token != "":
-		fields["auth_token"] = l.token
-	case l.user != "":
-		fields["user"], fields["pass"] = l.user, l.password
-	}
-	return json.Marshal(fields)
 }
 
 // read delivers what the server sends, until the connection ends.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	if c == nil {
 		var err error
 		if c, err = r.dialAny(ctx); err != nil {
-			if errors.Is(err, errRefused) || brokenForAll(err) {
+			if errors.Is(err, errRefused) {
 				return nil, failed(payment.ResultRefusedRail, err.Error())
 			}
 			return nil, failed(payment.ResultNotSent, err.Error())
@@ -68,9 +69,11 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 }
 
 // dialAny connects to the first server that answers, from the one that has last done so. Each has its
-// share of the time that is left, so that one that is silent leaves some for the others.
+// share of the time that is left, so that one that is silent leaves some for the others. The error is
+// errRefused if every server that can be reached refuses us.
 func (r *Rail) dialAny(ctx context.Context) (*conn, error) {
 	var all []error
+	refusing, reached := 0, 0
 	servers, first := r.config.Servers, r.firstServer()
 	for n := range servers {
 		server := (first + n) % len(servers)
@@ -81,8 +84,18 @@ func (r *Rail) dialAny(ctx context.Context) (*conn, error) {
 		}
 		r.passOver(server)
 		all = append(all, err)
+		if errors.Is(err, errRefused) || brokenForAll(err) {
+			refusing++
+		}
+		if at, ok := errors.AsType[*net.OpError](err); !ok || at.Op != "dial" {
+			reached++
+		}
 	}
-	return nil, errors.Join(all...)
+	why := errors.Join(all...).Error()
+	if refusing > 0 && refusing == reached {
+		return nil, fmt.Errorf("%w: %s", errRefused, why)
+	}
+	return nil, errors.New(why)
 }
 
 // dialOne connects to a server in the share of the time that it has among a number of them.

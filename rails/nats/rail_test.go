@@ -209,6 +209,38 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
+// TestRefusedLogin tests that the rail refuses us only if every server that can be reached does, for
+// who we are: another server may let us in, and an error that passes is no refusal.
+func TestRefusedLogin(t *testing.T) {
+	t.Parallel()
+	refusing := func(why string) string {
+		b := witness{stream: fit}.broker(t, func(c *client) {})
+		b.mu.Lock()
+		b.refuses = why
+		b.mu.Unlock()
+		return b.Address()
+	}
+	fits := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`}) })
+	stranger, full := refusing("Authorization Violation"), refusing("maximum connections exceeded")
+	for name, test := range map[string]struct {
+		servers []string
+		want    payment.Result
+	}{
+		"a stranger":           {[]string{stranger}, payment.ResultRefusedRail},
+		"expired":              {[]string{refusing("User Authentication Expired")}, payment.ResultRefusedRail},
+		"full":                 {[]string{full}, payment.ResultNotSent},
+		"the other is full":    {[]string{stranger, full}, payment.ResultNotSent},
+		"the other is down":    {[]string{stranger, witness{}.Nowhere(t)}, payment.ResultRefusedRail},
+		"the other lets us in": {[]string{stranger, fits.Address()}, payment.ResultAccepted},
+	} {
+		facts := config(t, "")
+		facts.Servers = test.servers
+		if got := once(t, facts, profile(), message()); got.Result != test.want {
+			t.Errorf("%s: %s (%s), want %s", name, got.Result, got.Message, test.want)
+		}
+	}
+}
+
 // once opens a rail, makes one send, and closes it.
 func once(t *testing.T, config nats.Config, profile rails.Profile, send rails.Send) rails.Result {
 	t.Helper()
