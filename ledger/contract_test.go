@@ -25,8 +25,8 @@ var contractOf = map[string]string{
 	"DISPATCHED":                   "DELIVERED - delivered",
 	"FAILED":                       "DEAD REFUSED_FINAL",
 	"EXPIRED":                      "DEAD EXPIRED",
-	"PARKED, outcome unknown":      "DEAD NO_SAFE_RECOVERY",
-	"PARKED, just not found":       "DEAD NO_SAFE_RECOVERY",
+	"PARKED, outcome unknown":      "DEAD OUTCOME_UNKNOWN",
+	"PARKED, just not found":       "DEAD OUTCOME_UNKNOWN",
 	"CONFLICT after FAILED":        "DEAD CONFLICT",
 	"CONFLICT after DISPATCHED":    "DEAD CONFLICT",
 	"CONFLICT after CANCELLED":     "DEAD CONFLICT",
@@ -86,6 +86,11 @@ func (d *desk) contractAgrees(t testing.TB) {
 			JOIN railhead.payment_outbox_keys k ON k.outbox_id = c.event_id
 			WHERE c.payload IS DISTINCT FROM '{"amount": "10.50", "currency": "EUR"}' OR c.headers IS NULL
 				OR c.partition_key <> k.participant_id OR c.event_type IS DISTINCT FROM 'instruction.bank'`,
+		"a refusal of what is not proven to be refused": `
+			SELECT coalesce(string_agg(c.event_id || ' ' || c.last_error, ', '), '') FROM railhead.outbox_contract c
+			WHERE c.status = 'DEAD' AND c.last_error NOT IN ('OUTCOME_UNKNOWN', 'TAMPERED', 'CONFLICT', 'UNCLAIMABLE', 'LOST')
+				AND coalesce((SELECT a.state NOT IN ('FAILED', 'CANCELLED') FROM railhead.payment_outbox_attempts a
+					WHERE a.outbox_id = c.event_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1), true)`,
 		"an error that is no code": `SELECT coalesce(string_agg(c.event_id::text, ' '), '') FROM railhead.outbox_contract c
 			WHERE c.last_error !~ '^[A-Z][A-Z0-9_]{0,63}$'`,
 		"times out of order": `SELECT coalesce(string_agg(c.event_id::text, ' '), '') FROM railhead.outbox_contract c
@@ -127,6 +132,14 @@ func TestContract(t *testing.T) {
 		same(t, name, d.contract(plights[name](d)), contractOf[name])
 	}
 	d.contractAgrees(t)
+
+	// The answer to a re-send settles that send alone: the one before may have been executed.
+	doubted := d.enqueue()
+	d.record(lost(sameKey, d.claimOne(doubted)))
+	d.record(told(sameKey, d.claimOne(doubted), payment.ResultRefusedFinal, ""))
+	same(t, "its last row", d.text(`SELECT state || ' ' || result FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = '`+doubted.String()+`' ORDER BY attempt_no DESC LIMIT 1`), "PARKED REFUSED_FINAL")
+	same(t, "a re-send that was refused", d.contract(doubted), "DEAD OUTCOME_UNKNOWN")
 
 	asked := plights["PARKED, outcome unknown"](d)
 	_, err := d.operator().InquirePayment(t.Context(), asked, why)

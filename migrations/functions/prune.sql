@@ -15,7 +15,8 @@
 --   nothing opens a letter again, and a closed one is removed whatever its reason.
 --
 --   A heartbeat is removed if its last tick was before the time, by the rule by which the reaper
---   forgets: not while a claim names it, and never the last relayer nor the last one that vouched.
+--   forgets: not while a claim names it, and never the last relayer, nor the last component that vouched for a
+--   start of the server, by which the cell is settled.
 -- errors:  RH002 without a reason, a time or a known what, if the time is in the future or within 7
 --          days, or if batch is not 1 to 10,000; RH020 if the server is not settled, because rows show
 --          what ran and was decided before it went back; 55P03 after 5 s of waiting for a lock.
@@ -84,6 +85,10 @@ BEGIN
         AND (h.kind <> 'relayer' OR EXISTS (
           SELECT FROM {cell}.outbox_heartbeats n
           WHERE n.kind = 'relayer' AND (n.last_tick_at, n.name) > (h.last_tick_at, h.name) AND n.vouched >= h.vouched))
+        AND (h.kind = 'callback' OR NOT h.vouched OR EXISTS (
+          SELECT FROM {cell}.outbox_heartbeats n
+          WHERE n.kind <> 'callback' AND n.vouched AND (n.last_tick_at, n.name) > (h.last_tick_at, h.name)
+            AND n.server_started_at >= h.server_started_at))
       ORDER BY h.name
       FOR UPDATE OF h SKIP LOCKED) o;
     pruned := cardinality(gone);
@@ -140,7 +145,8 @@ BEGIN
   END IF;
   IF dry_run IS NOT TRUE AND pruned > 0 THEN
     PERFORM {cell}.log_operator_act('PRUNE', $1, NULL, $3,
-      jsonb_build_object('before', $2, 'pruned', pruned, 'seen', seen));
+      jsonb_build_object('before', $2, 'pruned', pruned, 'seen', seen,
+        'removed', CASE $1 WHEN 'heartbeats' THEN to_jsonb(gone) ELSE to_jsonb(chosen) END));
   END IF;
   RETURN NEXT;
 END

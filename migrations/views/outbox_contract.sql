@@ -14,6 +14,8 @@ SELECT
     WHEN v.what = 'LOST' THEN 'LOST'
     WHEN v.status = 'DELIVERED' THEN NULL
     WHEN last.state = 'CANCELLED' THEN 'CANCELLED'
+    -- A PARKED row has the code of the answer that did not settle it, which is a refusal like those of FAILED rows.
+    WHEN last.state = 'PARKED' AND said.code IS DISTINCT FROM 'TAMPERED' THEN 'OUTCOME_UNKNOWN'
     ELSE said.code
   END                                                               AS last_error,
   CASE WHEN v.what = 'WAITS' THEN p.next_attempt_at END             AS available_at,
