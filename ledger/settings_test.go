@@ -61,7 +61,8 @@ var mayRefuse = []string{
 	"default_transaction_read_only", "transaction_read_only", // as a standby
 	"local_preload_libraries", "session_preload_libraries", // no session begins
 	"client_connection_check_interval", "max_stack_depth", "exit_on_error",
-	"post_auth_delay", // no session begins in time
+	"post_auth_delay",          // no session begins in time
+	"session_replication_role", // the triggers sleep
 }
 
 // hostileSettings are the values that a role may set for itself, or a superuser for

@@ -82,9 +82,9 @@ func Check(ctx context.Context, on Conn, cell string) (err error) {
 		return fmt.Errorf("%w: two statements of one transaction were executed in two: "+
 			"a pooler in between gives each statement a session, so a claim and its record are not one; "+
 			"connect without it, or in its transaction mode", outbox.ErrUnfitServer)
-	case facts.role != "origin":
-		return fmt.Errorf("%w: session_replication_role is %s for this login, so ordinary triggers do not fire "+
-			"and foreign keys are not checked: reset it", outbox.ErrUnfitServer, facts.role)
+	case facts.role == "replica":
+		return fmt.Errorf("%w: session_replication_role is replica for this login, so ordinary triggers do not fire "+
+			"and foreign keys are not checked: reset it", outbox.ErrUnfitServer)
 	case facts.elsewhere != nil:
 		return fmt.Errorf("%w: table %s", outbox.ErrUnfitServer, *facts.elsewhere)
 	case !facts.there && facts.shards:
