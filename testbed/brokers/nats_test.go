@@ -2,6 +2,7 @@ package brokers_test
 
 import (
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,10 +65,8 @@ func ask(t *testing.T, rail rails.Rail, send rails.Send) rails.Result {
 
 func want(t *testing.T, what string, got rails.Result, results ...payment.Result) {
 	t.Helper()
-	for _, result := range results {
-		if got.Result == result {
-			return
-		}
+	if slices.Contains(results, got.Result) {
+		return
 	}
 	t.Errorf("%s: %s (%s), want one of %v", what, got.Result, got.Message, results)
 }

@@ -1,7 +1,6 @@
 package brokers
 
 import (
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -91,7 +90,7 @@ func (p *Proxy) serve(conn net.Conn, to string) {
 			p.lost.Add(1)
 			return
 		}
-		if _, err := io.WriteString(conn, string(buffer[:n])); err != nil {
+		if _, err := conn.Write(buffer[:n]); err != nil {
 			return
 		}
 	}
