@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -125,7 +126,17 @@ func EnsureLogins(ctx context.Context, admin string) (err error) {
 		return fmt.Errorf("connecting as administrator: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	return ensureLogins(ctx, conn, Logins(), NoPassword)
+	there, err := conn.Query(ctx, "SELECT rolname::text FROM pg_roles")
+	if err != nil {
+		return err
+	}
+	roles, err := pgx.CollectRows(there, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	logins := Logins() // an earlier build has fewer roles
+	maps.DeleteFunc(logins, func(_, role string) bool { return !slices.Contains(roles, role) })
+	return ensureLogins(ctx, conn, logins, NoPassword)
 }
 
 func ensureLogins(
