@@ -2,6 +2,7 @@ package ha
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,11 +27,13 @@ timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 2s, body: 
 codes: {table: iso20022}
 resend_on_unknown: NEVER`
 
+var typePage = flag.Bool("page", false, "build a highly available cell by the words of its page")
+
 // TestPage runs steps 2 to 8 of the chapter as they are printed. The test is the bank, and
 // judges by its ledger.
 func TestPage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a cell of three hosts takes minutes: run with LONG=1, or PKG=./testbed/ha")
+	if !*typePage {
+		t.Skip("a cell of three hosts takes minutes: make test PKG=./testbed/ha ARGS=-page")
 	}
 	hosts := newPageHosts(t)
 	ledger := pageBank(t, hosts)
