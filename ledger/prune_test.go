@@ -254,3 +254,31 @@ func TestPruneHeartbeats(t *testing.T) {
 	same(t, "left", d.text(`SELECT string_agg(name, ', ' ORDER BY name) FROM railhead.outbox_heartbeats
 		WHERE name IN ('old', 'old relayer', 'worker', 'recent', 'relayer')`), "recent, relayer, worker")
 }
+
+// TestPruneKeepsTheVoucher: a cell on which everything has been silent for long is settled by a
+// heartbeat of a reaper alone. It stays, and the operator log names what went.
+func TestPruneKeepsTheVoucher(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`DELETE FROM railhead.outbox_heartbeats`)
+	for _, beat := range []outbox.Heartbeat{
+		{Name: "relayer", Kind: "relayer", Status: "stopped"}, {Name: "voucher", Kind: "reaper", Status: "stopped"},
+		{Name: "callback", Kind: "callback", Status: "stopped"}, {Name: "later", Kind: "reaper", Status: "stopped"},
+	} {
+		beat.Host, beat.Version = "h", "v"
+		_, err := d.exec.Heartbeat(t.Context(), beat)
+		d.must(err)
+	}
+	d.do(`UPDATE railhead.outbox_heartbeats SET vouched = name <> 'later', last_tick_at = now() - interval '30 days'
+		+ CASE name WHEN 'later' THEN interval '2 days' WHEN 'voucher' THEN interval '1 day' ELSE interval '0' END,
+		server_started_at = server_started_at - CASE name WHEN 'relayer' THEN interval '1 day' ELSE interval '0' END`)
+	same(t, "settled before", d.text(`SELECT railhead.server_is_settled()::text`), "true")
+	done, err := d.operator().Prune(t.Context(),
+		operator.Pruning{What: operator.PruneHeartbeats, Age: 8 * 24 * time.Hour, Reason: why})
+	d.must(err)
+	same(t, "pruned", done.Pruned, 2)
+	same(t, "left", d.text(`SELECT string_agg(name, ', ' ORDER BY name) FROM railhead.outbox_heartbeats`), "relayer, voucher")
+	same(t, "settled after", d.text(`SELECT railhead.server_is_settled()::text`), "true")
+	same(t, "log", d.text(`SELECT detail ->> 'removed' FROM railhead.payment_operator_log WHERE act = 'PRUNE'`),
+		`["callback", "later"]`)
+}
