@@ -33,8 +33,8 @@ func pruneCommand() *cobra.Command {
 			"of the database. What a rule or a proof still needs stays: the letter of a FAILED payment until its month has\n" +
 			"left the archive, one of reason UNCLAIMABLE likewise, and the last relayer's heartbeat. The archive, the\n" +
 			"registry and the operator log are never pruned (docs/operations.md#retention).\n\n" +
-			"It looks at " + strconv.Itoa(operator.PruneBatch) + " rows in a transaction, each with a row of the operator " +
-			"log: Ctrl-C leaves the batches\nthat are done. Connects with RAILHEAD_OPERATOR_URL.",
+			"It looks at " + strconv.Itoa(operator.PruneBatch) + " rows in a transaction. Each that removes some has a row of " +
+			"the operator log,\nwhich names them: Ctrl-C leaves the batches that are done. Connects with RAILHEAD_OPERATOR_URL.",
 		Example: "  railhead prune --dead-before 90d --dry-run --reason \"what would go\"\n" +
 			"  railhead prune --dead-before 90d --reason \"retention of 90 days\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,6 +56,9 @@ func pruneCommand() *cobra.Command {
 					if err != nil {
 						if done.Pruned > 0 && !dryRun {
 							err = fmt.Errorf("%w; %d %s were pruned before that, and are in the operator log", err, done.Pruned, what)
+						}
+						if out.json && len(all) > 0 {
+							err = errors.Join(err, out.document(all)) // what was done before is not undone
 						}
 						return err
 					}

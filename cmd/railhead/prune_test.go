@@ -48,8 +48,15 @@ func TestPrune(t *testing.T) {
 	if !strings.HasPrefix(got.out, "dead letters: 1 of 2 pruned"+kept) || cell.Int(acts) != 1 {
 		t.Errorf("it says %s", got.out)
 	}
-	got = who.want(exitOK, "prune", "--dead-before", "8d", "--reason", "retention", "-o", "json")
 	var all []map[string]any
+	cell.Exec(`CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$`)
+	cell.Exec(`CREATE TRIGGER refuse BEFORE DELETE ON railhead.outbox_heartbeats EXECUTE FUNCTION public.refuse()`)
+	got = who.want(exitFailure, "prune", "--dead-before", "8d", "--reason", "retention", "-o", "json")
+	if err := json.Unmarshal([]byte(got.out), &all); err != nil || len(all) != 1 || all[0]["what"] != "dead-letters" {
+		t.Errorf("what was done before an error, as JSON: %v %s", err, got.out)
+	}
+	cell.Exec(`DROP TRIGGER refuse ON railhead.outbox_heartbeats`)
+	got = who.want(exitOK, "prune", "--dead-before", "8d", "--reason", "retention", "-o", "json")
 	if err := json.Unmarshal([]byte(got.out), &all); err != nil || len(all) != 2 || all[0]["what"] != "dead-letters" ||
 		all[0]["changed"] != false || all[0]["seen"] != 1.0 || all[0]["kept_open"] != 1.0 || cell.Int(acts) != 1 {
 		t.Errorf("as JSON: %v %s", err, got.out)
