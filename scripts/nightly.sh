@@ -11,6 +11,7 @@ source scripts/steps.sh
 # name, and the arguments of make
 long_forms() {
   cat <<'LIST'
+test         test LONG=1
 test-18      test PG=18 LONG=1
 offences     offences
 alerts       alerts

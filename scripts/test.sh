@@ -2,16 +2,16 @@
 # Runs go test for packages of any module of the repository, each in its own module, one module after the other. Packages
 # are named from the root: ./ledger, ./testbed/model, ./bench; ./... are those of all modules.
 #
-#   scripts/test.sh [--short] 'PKG...' [ARGS...]     GO names the go command; ARGS are arguments of go test
+#   scripts/test.sh [--short|--long] 'PKG...' [ARGS...]     GO names the go command; ARGS are arguments of go test
 #
-# --short gives go test -short, and leaves out the tests below. All modules are tested even if one fails; the last lines
-# say how long each took.
+# --short gives go test -short, and leaves out the tests below; --long runs them alone. All modules are tested even if one
+# fails; the last lines say how long each took.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/modules.sh
 
-# Tests of the product that take longer than 5 seconds: they play one rule in very many ways, or wait for real time.
-# make test LONG=1, .ci/run and make nightly run them.
+# Tests that take longer than 5 seconds: they play one rule in very many ways, or wait for real time. .ci/run, make test
+# LONG=1 and make nightly run them.
 long=(
   # ledger
   HostileSettings GatheredStorm TakenWithAForgottenSince TakenWithAForgotten ExecutedTwicePastTheWindow NotFoundBeforeTheProfile LetterFacts
@@ -24,13 +24,17 @@ long=(
   Sentences
   # relayer
   NoMemory BudgetRace KilledBackends
+  # testbed/faults, testbed/outcomes
+  Nemesis Events EveryCell
 )
 
-short=()
-if [[ ${1:-} == --short ]]; then
-  short=(-short -skip "^Test($(IFS='|'; echo "${long[*]}"))\$")
-  shift
-fi
+names=$(IFS='|'; echo "${long[*]}")
+pattern="^Test(${names})\$"
+form=()
+case ${1:-} in
+  --short) form=(-short -skip "$pattern"); shift ;;
+  --long) form=(-run "$pattern"); shift ;;
+esac
 go=${GO:-go}
 read -ra wanted <<<"$1"
 shift
@@ -38,11 +42,18 @@ shift
 took=() failed=0
 for module in "${modules[@]}"; do
   mapfile -t packages < <(packages_in "$module" "${wanted[@]}")
+  if [[ ${form[0]:-} == -run ]]; then # nothing else need be linked
+    mapfile -t packages < <("$go" -C "$module" list -f '{{$d := .Dir}}{{$p := .ImportPath}}{{range .TestGoFiles}}{{$p}} {{$d}}/{{.}}
+{{end}}{{range .XTestGoFiles}}{{$p}} {{$d}}/{{.}}
+{{end}}' "${packages[@]}" | while read -r package file; do
+      if grep -qE "^func Test(${names})\(" "$file"; then echo "$package"; fi
+    done | sort -u)
+  fi
   ((${#packages[@]})) || continue
   start=$SECONDS result=ok
   # Some packages are tests alone.
   "$go" -C "$module" list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' "${packages[@]}" | xargs -r "$go" -C "$module" build -o /dev/null || result=FAILED
-  "$go" -C "$module" test "${packages[@]}" "${short[@]}" "$@" || result=FAILED
+  "$go" -C "$module" test "${packages[@]}" "${form[@]}" "$@" || result=FAILED
   [[ $result == ok ]] || failed=1
   took+=("$(printf 'test: %-8s %-6s %5d s' "$module" "$result" $((SECONDS - start)))")
 done

@@ -16,15 +16,25 @@ const (
 	participants = 50
 	// losing is how long acknowledgements are lost; calm is the least time until the next fault.
 	losing, calm = 250 * time.Millisecond, 200 * time.Millisecond
+	// least is how many faults come before the last payments: a relayer, acknowledgements, the broker.
+	least = 3
 )
 
-// pay enqueues so many payments while the rail keeps up, and waits until none is pending.
-func (w *world) pay(ctx context.Context, payments int) error {
+// pay enqueues so many payments while the rail keeps up, and waits until none is pending. The last wave waits
+// until the channel is closed.
+func (w *world) pay(ctx context.Context, payments int, last <-chan struct{}) error {
 	for payments > 0 {
 		if err := w.awaitPending(ctx, backlog); err != nil {
 			return err
 		}
 		n := min(payments, wave)
+		if n == payments {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-last:
+			}
+		}
 		if err := w.enqueue(ctx, n); err != nil {
 			return err
 		}
@@ -70,15 +80,15 @@ func (w *world) awaitPending(ctx context.Context, most int) error {
 	return nil
 }
 
-// faultsDuring makes one fault after another until the work is done.
-func (w *world) faultsDuring(ctx context.Context, work func(context.Context) error) error {
+// faultsDuring makes one fault after another until so many payments are paid.
+func (w *world) faultsDuring(ctx context.Context, payments int) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	over := make(chan struct{})
+	over, broken := make(chan struct{}), make(chan struct{})
 	var worked error
 	go func() {
 		defer close(over)
-		worked = work(ctx)
+		worked = w.pay(ctx, payments, broken)
 	}()
 	defer w.proxy.LoseAcks(false)
 	// The waits are not drawn: the work draws meanwhile.
@@ -95,6 +105,9 @@ func (w *world) faultsDuring(ctx context.Context, work func(context.Context) err
 			stop(err)
 			<-over
 			return errors.Join(err, worked)
+		}
+		if n+1 == least {
+			close(broken)
 		}
 	}
 	time.Sleep(losing)

@@ -17,7 +17,7 @@ import (
 // Options configures a run.
 type Options struct {
 	Payments int // 100 to 1,000,000
-	Faults   int // at most; 0 makes them until the payments under faults have ended
+	Faults   int // at most, from 3; 0 makes them until the payments under faults have ended
 	Seed     uint64
 	Bound    time.Duration // of the whole run
 	Evidence string        // folder of logs and of the broker's store, made anew
@@ -34,6 +34,9 @@ var ErrCount = errors.New("the run does not add up")
 func Run(ctx context.Context, o Options) (_ Count, err error) {
 	if o.Payments < 100 || o.Payments > 1_000_000 {
 		return Count{}, fmt.Errorf("%d payments: use 100 to 1000000", o.Payments)
+	}
+	if o.Faults != 0 && o.Faults < least {
+		return Count{}, fmt.Errorf("%d faults: use at least %d", o.Faults, least)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Bound)
 	defer cancel()
@@ -55,7 +58,7 @@ func Run(ctx context.Context, o Options) (_ Count, err error) {
 	}
 	w.say("seed=%d payments=%d, logs in %s", o.Seed, o.Payments, o.Evidence)
 	late := min(o.Payments/5, 1000)
-	if err := w.faultsDuring(ctx, func(ctx context.Context) error { return w.pay(ctx, o.Payments-late) }); err != nil {
+	if err := w.faultsDuring(ctx, o.Payments-late); err != nil {
 		return Count{}, err
 	}
 	w.say("paid %d under kills; %d more, which are sent again after the stream has forgotten their keys",

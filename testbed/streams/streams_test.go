@@ -42,4 +42,7 @@ func TestTooFew(t *testing.T) {
 			t.Errorf("%d payments were accepted", payments)
 		}
 	}
+	if _, err := streams.Run(t.Context(), streams.Options{Payments: 500, Faults: 2, Evidence: t.TempDir()}); err == nil {
+		t.Error("2 faults were accepted")
+	}
 }
