@@ -47,8 +47,8 @@ help: ## List the targets
 ##@ To run it
 
 .PHONY: run
-run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server; ARGS)
-	exec $(BIN)/railhead dev $(if $(ONCE),--once) $(ARGS)
+run: programs $(if $(DATABASE_URL),,postgres) $(if $(filter nats,$(RAIL)),$(TESTBED)) ## Run everything here, pay a sample, stay up (ONCE=1: end then; RAIL=nats: to a stream; DATABASE_URL: on that server; ARGS)
+	exec $(BIN)/railhead dev $(if $(ONCE),--once) $(if $(RAIL),--rail $(RAIL)) $(ARGS)
 
 .PHONY: build
 build: ## Build every command into build/bin

@@ -18,11 +18,12 @@ func devCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dev", Short: "Run a whole installation on this machine and pay a sample",
 		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
-			"schema and roles, the simulated bank, a relayer, a reaper, the HTTP API and the console, each in its own\n" +
-			"process. It enqueues a sample of instructions, shows how they are paid, compares the database with the\n" +
-			"bank's own ledger, prints a login for each role, a link to the console, a token of the API and the fault\n" +
-			"switches of the bank, and runs until Ctrl-C. With --once it ends after the comparison: 0 if every\n" +
-			"instruction was dispatched and executed exactly once, 8 if not.",
+			"schema and roles, the simulated bank (or, with --rail nats, a broker with a stream), a relayer, a reaper,\n" +
+			"the HTTP API and the console, each in its own process. It enqueues a sample of instructions, shows how\n" +
+			"they are paid, compares the database with the bank's own ledger or with the stream, prints a login for\n" +
+			"each role, a link to the console, a token of the API and the fault switches of the bank, and runs until\n" +
+			"Ctrl-C. With --once it ends after the comparison: 0 if every instruction was dispatched, and executed or\n" +
+			"stored exactly once, 8 if not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
@@ -35,17 +36,22 @@ func devCommand() *cobra.Command {
 			if options.Railhead, err = os.Executable(); err != nil {
 				return fmt.Errorf("finding this binary: %w", err)
 			}
-			if options.Bank == "" {
-				options.Bank = filepath.Join(filepath.Dir(options.Railhead), "railsim")
+			if options.Payee == "" {
+				program := "railsim"
+				if options.Rail == localrun.NATS {
+					program = "testbed"
+				}
+				options.Payee = filepath.Join(filepath.Dir(options.Railhead), program)
 			}
 			return localrun.Run(cmd.Context(), options)
 		},
 	}
 	flags := command.Flags()
 	flags.BoolVar(&options.Once, "once", false, "end when the sample is paid")
-	flags.StringVar(&options.Dir, "dir", "build/run", "folder of data, ledger and logs, kept between runs")
+	flags.StringVar(&options.Dir, "dir", "build/run", "folder of data, ledger or stream, and logs, kept between runs")
 	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "folder for the evidence of this run")
-	flags.StringVar(&options.Bank, "bank", "", "the simulated bank's binary; by default railsim in the folder of this one")
+	flags.StringVar((*string)(&options.Rail), "rail", string(localrun.Bank), "what is paid to: bank, or nats for a stream on a real nats-server")
+	flags.StringVar(&options.Payee, "payee", "", "the binary of the simulated bank or of the broker; by default railsim, or testbed,\nin the folder of this one")
 	flags.IntVar(&options.Instructions, "instructions", 1000, "how many instructions to pay, 1 to 100000")
 	flags.IntVar(&options.Participants, "participants", 50, "of how many participants")
 	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "the longest that paying them may take")

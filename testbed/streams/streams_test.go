@@ -1,17 +1,19 @@
 package streams_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/railhead-pay/railhead/testbed/streams"
 )
 
-// TestBrokers is the short form of make brokers.
-func TestBrokers(t *testing.T) {
-	t.Parallel()
+// programs builds railhead and testbed, and returns their folder.
+func programs(t *testing.T) string {
+	t.Helper()
 	binaries := t.TempDir()
 	for folder, program := range map[string]string{"../..": "./cmd/railhead", "..": "./cmd/testbed"} {
 		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binaries+"/", program)
@@ -20,9 +22,15 @@ func TestBrokers(t *testing.T) {
 			t.Fatalf("building %s: %v\n%s", program, err, output)
 		}
 	}
+	return binaries
+}
+
+// TestBrokers is the short form of make brokers.
+func TestBrokers(t *testing.T) {
+	t.Parallel()
 	counted, err := streams.Run(t.Context(), streams.Options{
 		Payments: 500, Faults: 16, Seed: 1, Bound: 10 * time.Minute, Evidence: filepath.Join(t.TempDir(), "evidence"),
-		Binaries: binaries, Out: t.Output(),
+		Binaries: programs(t), Out: t.Output(),
 	})
 	t.Logf("%s; %s", counted.Faults(), counted)
 	if err != nil {
@@ -31,6 +39,28 @@ func TestBrokers(t *testing.T) {
 	if counted.Payments != 500 || counted.KilledRelayer == 0 || counted.KilledBroker == 0 || counted.LostAcks == 0 ||
 		counted.AfterWindow == 0 || counted.Resent < counted.AfterWindow || counted.Parked+counted.Failed > 0 {
 		t.Error("so little was broken or paid that this proves nothing")
+	}
+}
+
+// TestRunToAStream tests make run RAIL=nats ONCE=1, twice in one folder: the second run goes on with the stream.
+func TestRunToAStream(t *testing.T) {
+	t.Parallel()
+	binaries, dir := programs(t), t.TempDir()
+	for n := range 2 {
+		run := exec.CommandContext(t.Context(), filepath.Join(binaries, "railhead"), "dev", "--once", "--rail", "nats",
+			"--dir", filepath.Join(dir, "run"), "--evidence", filepath.Join(dir, "evidence"),
+			"--instructions", "50", "--participants", "5")
+		output, err := run.CombinedOutput()
+		if err != nil || !strings.Contains(string(output), "enqueued=50 dispatched=50 stored=50 doubled=0") {
+			t.Fatalf("run %d: %v\n%s", n+1, err, output)
+		}
+	}
+	messages, err := os.ReadFile(filepath.Join(dir, "evidence", "stream.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(messages), "\n"); lines != 100 {
+		t.Errorf("the stream has %d messages, want those of two runs", lines)
 	}
 }
 

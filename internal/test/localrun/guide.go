@@ -36,14 +36,6 @@ var offers = []offer{
 	{"contract", "railhead_contract_login", "psql", "Reads the view outbox_contract, and nothing else."},
 }
 
-// switches lists the faults that the simulated bank can be given, as rules of railsim.
-var switches = []struct{ name, rules, effect string }{
-	{"lose", `{"kind":"drop_after"}`, "Executes each payment and loses the answer: UNKNOWN until an inquiry."},
-	{"refuse", `{"kind":"refuse"}`, "Refuses each new payment for lack of funds (AM04): FAILED."},
-	{"busy", `{"kind":"status_before","status":429}`, "Answers 429 and executes nothing: the payment is tried again later."},
-	{"normal", ``, "Executes each payment and answers, as at the start."},
-}
-
 // explain prints how to continue by hand: lines to copy, each below a comment that says what it is
 // for.
 func (i *installation) explain(ctx context.Context) error {
@@ -60,31 +52,27 @@ func (i *installation) explain(ctx context.Context) error {
 	for _, offer := range shown {
 		fmt.Fprintf(out, "# %-10s  %-22s  %s\n'%s'\n", offer.name, offer.variable, offer.purpose, i.printedURL(offer.login))
 	}
-	fmt.Fprintf(out, "\n# Switches of the simulated bank (railsim/faults.go has more kinds).\n")
-	for _, each := range switches {
-		fmt.Fprintf(out, "# %-6s  %s\ncurl -X PUT %s/admin/faults -d '{\"rules\":[%s]}'\n", each.name, each.effect,
-			i.bankAddr, each.rules)
-	}
+	out.WriteString(i.payee.guide())
 	fmt.Fprintf(out, `
 # Enqueue a payment, and see its attempts.
 psql '%s' -c "
-  SELECT * FROM %s.enqueue_payment_outbox('my-1', 'participant-01', 'my-1-key', 'bank',
+  SELECT * FROM %s.enqueue_payment_outbox('my-1', 'participant-01', 'my-1-key', '%s',
     '{\"amount\": \"10.50\", \"currency\": \"EUR\",
       \"debtor\": {\"account\": \"me\"}, \"creditor\": {\"account\": \"you\"}}')"
 RAILHEAD_READER_URL='%s' \
   %s payment show my-1
 
-`, i.printedURL("railhead_ingest_login"), i.Cell, i.printedURL("railhead_readonly_login"), nearPath(i.Railhead))
+`, i.printedURL("railhead_ingest_login"), i.Cell, i.payee.railType(), i.printedURL("railhead_readonly_login"), nearPath(i.Railhead))
 	fmt.Fprintf(out, `# The same over HTTP, with the outcome. The token is for participant-01 and p1, for a day.
 RAILHEAD_API=http://%s
 RAILHEAD_TOKEN=%s
 curl -sS "$RAILHEAD_API/v1/instructions" -H "Authorization: Bearer $RAILHEAD_TOKEN" \
   -H 'Content-Type: application/json' -H 'Idempotency-Key: my-2-key' -H 'Prefer: wait=20' \
-  -d '{"instruction_id": "my-2", "participant_id": "participant-01", "rail_type": "bank",
+  -d '{"instruction_id": "my-2", "participant_id": "participant-01", "rail_type": "%s",
        "payload": {"amount": "10.50", "currency": "EUR",
          "debtor": {"account": "me"}, "creditor": {"account": "you"}}}'
 
-`, i.apiAddr, token)
+`, i.apiAddr, token, i.payee.railType())
 	fmt.Fprintf(out, "# The console, in a browser. The link logs in once, and may act.\n# %s\n\n", i.consoleLink)
 	fmt.Fprint(i.Out, out.String())
 	i.say("it stays up; Ctrl-C stops it")

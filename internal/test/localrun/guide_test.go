@@ -40,7 +40,7 @@ func startRun(t *testing.T) *running {
 	go func() {
 		err := Run(ctx, Options{
 			Dir: filepath.Join(dir, "run"), Evidence: filepath.Join(dir, "evidence"), Cell: "railhead",
-			Railhead: filepath.Join(binaries, "railhead"), Bank: filepath.Join(binaries, "railsim"),
+			Railhead: filepath.Join(binaries, "railhead"), Rail: Bank, Payee: filepath.Join(binaries, "railsim"),
 			Instructions: 20, Participants: 5, Out: in,
 		})
 		in.Close()

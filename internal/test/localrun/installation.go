@@ -27,8 +27,7 @@ type installation struct {
 	elsewhere string           // where data goes that can't be in Dir
 	server    *pgserver.Server // nil: DATABASE_URL names one
 	admin     string           // connection string of the administrator
-	bank      *process
-	bankAddr  string
+	payee     payee
 	relayer   *process
 	reaper    *process
 	api       *process
@@ -114,33 +113,6 @@ func (i *installation) loginURL(login string) string {
 	return fmt.Sprintf("%s user=%s password=%s", i.admin, login, i.passwords[login])
 }
 
-func (i *installation) startBank(ctx context.Context) error {
-	addrFile := filepath.Join(i.Dir, "bank.addr")
-	if err := os.Remove(addrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if _, err := os.Stat(i.bankLedger()); err == nil {
-		i.say("bank: goes on with its ledger %s", i.bankLedger())
-	}
-	bank, err := i.startProcess("bank", i.Bank, nil,
-		"--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger", i.bankLedger(), "--draw", "arrival")
-	if err != nil {
-		return err
-	}
-	i.bank = bank
-	addr, err := bank.awaitFile(ctx, addrFile)
-	if err != nil {
-		return err
-	}
-	i.bankAddr = addr
-	// A bank that is restarted must listen where the relayer expects it.
-	bank.comesBackAt(addr)
-	i.say("bank: http://%s, its own ledger in %s", addr, i.bankLedger())
-	return nil
-}
-
-func (i *installation) bankLedger() string { return filepath.Join(i.Dir, "bank-ledger.jsonl") }
-
 func (i *installation) startServices(ctx context.Context) error {
 	common := []string{
 		"RAILHEAD_CELL=" + i.Cell, "RAILHEAD_RAILS_FILE=" + i.railsFile(), "RAILHEAD_LOG_FORMAT=text",
@@ -222,9 +194,7 @@ func (i *installation) stopServices() error {
 // stop ends all processes, in the opposite order of their start.
 func (i *installation) stop() error {
 	all := []error{i.stopServices()}
-	if i.bank != nil {
-		all = append(all, i.bank.stop(10*time.Second))
-	}
+	all = append(all, i.payee.stop())
 	if i.reader != nil {
 		i.reader.Close()
 	}
@@ -235,6 +205,3 @@ func (i *installation) stop() error {
 	}
 	return errors.Join(all...)
 }
-
-// bankURL returns the URL at which the adapter reaches the bank.
-func (i *installation) bankURL() string { return "http://" + i.bankAddr }

@@ -1,7 +1,7 @@
 // Package localrun is `make run`: a whole installation on one machine, with a
-// private PostgreSQL, the simulated bank, and relayer, reaper and API as processes of
+// private PostgreSQL, the simulated bank or a broker, and relayer, reaper and API as processes of
 // their own, each with its own database login. It pays a sample of instructions
-// and compares what the database says with what the bank's ledger says.
+// and compares what the database says with what the bank's ledger or the stream says.
 package localrun
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // Options configures a run.
 type Options struct {
-	// Dir is the folder that keeps the server's data, the bank's ledger, logs and addresses between
+	// Dir is the folder that keeps the server's data, the bank's ledger or the stream, logs and addresses between
 	// runs.
 	Dir string
 	// Evidence is the folder for the data that the last line was counted from.
@@ -27,8 +27,10 @@ type Options struct {
 	// one.
 	DatabaseURL string
 	Cell        string
-	// Railhead and Bank are the binaries to run.
-	Railhead, Bank string
+	// Rail is what payments are sent to: Bank or NATS.
+	Rail Rail
+	// Railhead and Payee are the binaries to run; Payee has the simulated bank, or the broker.
+	Railhead, Payee string
 	// Once ends the run when everything is paid; otherwise the installation stays up.
 	Once bool
 	// Instructions and Participants are the size of the sample, 1 to 100,000.
@@ -38,6 +40,15 @@ type Options struct {
 	Out     io.Writer
 	Log     *slog.Logger
 }
+
+// Rail is a kind of what payments are sent to.
+type Rail string
+
+// The simulated bank of package railsim, and a stream of NATS JetStream on a real server.
+const (
+	Bank Rail = "bank"
+	NATS Rail = "nats"
+)
 
 // Errors that a caller turns into exit codes.
 var (
@@ -54,12 +65,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	begun := time.Now()
 	i := &installation{
-		Options: o, runID: begun.UTC().Format("20060102-150405"), elsewhere: dataElsewhere,
+		Options: o, payee: newPayee(o), runID: begun.UTC().Format("20060102-150405"), elsewhere: dataElsewhere,
 		passwords: make(map[string]string),
 	}
 	defer func() { err = errors.Join(err, i.stop()) }()
 	for _, step := range []func(context.Context) error{
-		i.startDatabase, i.prepareDatabase, i.startBank, i.applyRails, i.startServices,
+		i.startDatabase, i.prepareDatabase, i.startPayee, i.applyRails, i.startServices,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -93,17 +104,20 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("%w: %d instructions of %d participants; use 1 to 100000 of 1 to as many",
 			ErrBadOptions, o.Instructions, o.Participants)
 	}
+	if o.Rail != Bank && o.Rail != NATS {
+		return o, fmt.Errorf("%w: the rail %q; use %s or %s", ErrBadOptions, o.Rail, Bank, NATS)
+	}
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Minute
 	}
-	for _, path := range []*string{&o.Dir, &o.Evidence, &o.Railhead, &o.Bank} {
+	for _, path := range []*string{&o.Dir, &o.Evidence, &o.Railhead, &o.Payee} {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
 			return o, fmt.Errorf("%w: %w", ErrBadOptions, err)
 		}
 		*path = absolute
 	}
-	for _, binary := range []string{o.Railhead, o.Bank} {
+	for _, binary := range []string{o.Railhead, o.Payee} {
 		if _, err := os.Stat(binary); err != nil {
 			return o, fmt.Errorf("%w: %w: build it with make build", ErrBadOptions, err)
 		}

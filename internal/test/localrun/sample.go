@@ -11,16 +11,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/test/railsfile"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 func (i *installation) railsFile() string { return filepath.Join(i.Dir, "rails.yaml") }
 
-// applyRails writes the rails file for the bank that was just started and puts its profile in
-// force, as an operator does.
+// applyRails writes the rails file for what was just started and puts its profile in force, as an
+// operator does.
 func (i *installation) applyRails(ctx context.Context) error {
-	text, err := railsfile.Bank(i.bankURL())
+	text, err := i.payee.rails()
 	if err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func (i *installation) writeSample() error {
 			"instruction_id":  i.instructionID(n),
 			"participant_id":  participant,
 			"idempotency_key": i.instructionID(n) + "-key",
-			"rail_type":       "bank",
+			"rail_type":       i.payee.railType(),
 			"priority":        n % 3,
 			"payload": map[string]any{
 				"amount":   payment.Amount{Minor: int64(100 + n*37%100_000), Currency: currency}.Decimal(),

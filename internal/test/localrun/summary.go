@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
-	"github.com/railhead-pay/railhead/railsim"
 )
 
 // summary is the state of a run in the database.
@@ -82,30 +81,25 @@ func countsLine(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// conclude compares the database with the bank's ledger file, keeps both as evidence, and prints
-// the line that the run is judged by.
+// conclude compares the database with what the payee has, keeps both as evidence, and prints the line
+// that the run is judged by.
 func (i *installation) conclude(ctx context.Context, end summary) error {
-	if err := i.keepEvidence(ctx); err != nil {
+	ledger := filepath.Join(i.Evidence, i.payee.ledgerName())
+	if err := i.keepEvidence(ctx, ledger); err != nil {
 		return err
 	}
-	records, err := railsim.ReadLedger(filepath.Join(i.Evidence, "bank-ledger.jsonl"))
+	times, err := i.payee.count(ledger)
 	if err != nil {
-		return fmt.Errorf("reading the bank's ledger: %w", err)
-	}
-	executions := make(map[string]int)
-	for _, record := range records {
-		if record.Kind == railsim.Executed {
-			executions[record.Key]++
-		}
+		return err
 	}
 	keys, err := i.reader.RailKeysByPrefix(ctx, "run-"+i.runID+"-")
 	if err != nil {
 		return err
 	}
-	executed, doubled, contradicted := 0, 0, 0
+	arrived, doubled, contradicted := 0, 0, 0
 	for id, state := range end.states {
-		n := executions[keys[id]]
-		executed += min(n, 1)
+		n := times[keys[id]]
+		arrived += min(n, 1)
 		if n > 1 {
 			doubled++
 		}
@@ -115,23 +109,19 @@ func (i *installation) conclude(ctx context.Context, end summary) error {
 	}
 	counts := end.counts()
 	i.say("the database says: %s", countsLine(counts))
-	i.say("the bank says:     executed %d, executed twice %d; contradictions %d", executed, doubled, contradicted)
+	i.say("%s; contradictions %d", i.payee.says(arrived, doubled), contradicted)
 	i.say("paid in %s; evidence in %s", end.took.Round(time.Millisecond), i.Evidence)
 	dispatched := counts[string(payment.Dispatched)]
-	i.say("enqueued=%d dispatched=%d executed=%d doubled=%d", len(end.states), dispatched, executed, doubled)
-	if dispatched != i.Instructions || executed != i.Instructions || doubled != 0 || contradicted != 0 {
+	i.say("enqueued=%d dispatched=%d %s=%d doubled=%d", len(end.states), dispatched, i.payee.verb(), arrived, doubled)
+	if dispatched != i.Instructions || arrived != i.Instructions || doubled != 0 || contradicted != 0 {
 		return ErrMismatch
 	}
 	return nil
 }
 
-// keepEvidence copies the bank's ledger and this run's rows of the archive.
-func (i *installation) keepEvidence(ctx context.Context) error {
-	ledger, err := os.ReadFile(i.bankLedger())
-	if err != nil {
-		return fmt.Errorf("reading the bank's ledger: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(i.Evidence, "bank-ledger.jsonl"), ledger, 0o644); err != nil {
+// keepEvidence copies what the payee has, and this run's rows of the archive.
+func (i *installation) keepEvidence(ctx context.Context, ledger string) error {
+	if err := i.payee.copyLedger(ctx, ledger); err != nil {
 		return err
 	}
 	file, err := os.Create(filepath.Join(i.Evidence, "attempts.csv"))

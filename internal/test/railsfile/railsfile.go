@@ -17,6 +17,14 @@ var file = template.Must(template.New("rails").Parse(text))
 //go:embed bank.yaml
 var bankProfile string
 
+//go:embed stream.yaml
+var streamText string
+
+var streamFile = template.Must(template.New("stream").Parse(streamText))
+
+// StreamName is the stream to which the rail of [Stream] leads.
+const StreamName = "PAYMENTS"
+
 // The places where a bank is asked about a payment.
 const (
 	ByKey = "/payments/by-key/{rail_key}"
@@ -64,4 +72,12 @@ func Text(rails ...Rail) ([]byte, error) {
 // be asked, as local runs have it.
 func Bank(url string) ([]byte, error) {
 	return Text(Rail{Name: "bank", URL: url, Profile: bankProfile, Reference: Key, Inquiry: ByKey, Refused: "REFUSED"})
+}
+
+// Stream returns the file of one rail named stream, whose instructions become messages of the stream
+// [StreamName] on one server without replicas. The URL is nats://HOST:PORT.
+func Stream(url string) ([]byte, error) {
+	var b strings.Builder
+	err := streamFile.Execute(&b, url)
+	return []byte(b.String()), err
 }

@@ -73,3 +73,33 @@ func consumeStream(ctx context.Context, args []string) int {
 	}
 	return 0
 }
+
+// makeStream is "testbed stream-make": the stream of a local run.
+func makeStream(ctx context.Context, args []string) int {
+	return onStream(ctx, "testbed stream-make", args, streams.Make)
+}
+
+// readStream is "testbed stream-read": each message of a stream as a line of JSON.
+func readStream(ctx context.Context, args []string) int {
+	return onStream(ctx, "testbed stream-read", args, func(ctx context.Context, url, name string) error {
+		return streams.Read(ctx, url, name, os.Stdout)
+	})
+}
+
+func onStream(ctx context.Context, name string, args []string, do func(ctx context.Context, url, name string) error) int {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	server := flags.String("server", "", "`URL` of the server, nats://HOST:PORT")
+	stream := flags.String("stream", "", "the stream")
+	bound := flags.Duration("bound", time.Minute, "the longest that it may take")
+	if flags.Parse(args) != nil || flags.NArg() > 0 || *server == "" || *stream == "" {
+		fmt.Fprintf(os.Stderr, "%s: give -server and -stream\n", name)
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeout(ctx, *bound)
+	defer cancel()
+	if err := do(ctx, *server, *stream); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return exitTrouble
+	}
+	return 0
+}

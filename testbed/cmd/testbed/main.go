@@ -44,8 +44,10 @@ var commands = []struct {
 	{"screenshots", "take pictures of the pages of the console", photographConsole},
 	{"console-scale", "measure how soon pages of the console are painted with a large archive", scaleConsole},
 	{"caller", "the ingest client that faults start", caller},
-	{"nats-server", "the broker that brokers starts", serveNATS},
+	{"nats-server", "the broker that brokers and railhead dev start", serveNATS},
 	{"stream-consumer", "the consumer that brokers starts", consumeStream},
+	{"stream-make", "make the stream of a local run", makeStream},
+	{"stream-read", "print the messages of a stream", readStream},
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
