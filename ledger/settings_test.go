@@ -57,7 +57,8 @@ var hostileTexts = map[string][]string{
 // mayRefuse are settings under which nothing can be done, or only doubt is left.
 // Under all others everything must go as usual.
 var mayRefuse = []string{
-	"statement_timeout", "transaction_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout", // every statement or session is ended
+	"statement_timeout", "transaction_timeout", "idle_session_timeout", // every statement or session is ended
+	"idle_in_transaction_session_timeout",
 	"default_transaction_read_only", "transaction_read_only", // as a standby
 	"local_preload_libraries", "session_preload_libraries", // no session begins
 	"client_connection_check_interval", "max_stack_depth", "exit_on_error",

@@ -33,6 +33,10 @@ func newCallbacks(
 	if err != nil {
 		return nil, nil, usage(err)
 	}
+	sources, err := file.CallbackSources(os.Getenv, log)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
 	store, err := callbacks.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks",
 		MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres()})
 	if err != nil {
@@ -47,6 +51,7 @@ func newCallbacks(
 		Asserted:     s.asserted(), StateFile: s.stateFile("callbacks"),
 		OtherLogin: "RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks",
 		Tracer:     s.traces.Tracer(),
+		Sources:    sources,
 	}, readers, store, listen, set.Callbacks(slices.Collect(maps.Keys(readers))), log)
 	if err != nil {
 		store.Close()

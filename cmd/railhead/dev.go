@@ -50,8 +50,10 @@ func devCommand() *cobra.Command {
 	flags.BoolVar(&options.Once, "once", false, "end when the sample is paid")
 	flags.StringVar(&options.Dir, "dir", "build/run", "folder of data, ledger or stream, and logs, kept between runs")
 	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "folder for the evidence of this run")
-	flags.StringVar((*string)(&options.Rail), "rail", string(localrun.Bank), "what is paid to: bank, or nats for a stream on a real nats-server")
-	flags.StringVar(&options.Payee, "payee", "", "the binary of the simulated bank or of the broker; by default railsim, or testbed,\nin the folder of this one")
+	flags.StringVar((*string)(&options.Rail), "rail", string(localrun.Bank),
+		"what is paid to: bank, or nats for a stream on a real nats-server")
+	flags.StringVar(&options.Payee, "payee", "",
+		"the binary of the simulated bank or of the broker; by default railsim, or testbed,\nin the folder of this one")
 	flags.IntVar(&options.Instructions, "instructions", 1000, "how many instructions to pay, 1 to 100000")
 	flags.IntVar(&options.Participants, "participants", 50, "of how many participants")
 	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "the longest that paying them may take")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/rails/callback"
 )
 
 // Config configures the service. The zero value of every field but WorkerID means its default.
@@ -29,6 +30,8 @@ type Config struct {
 	// OtherLogin is the message if the database denies a heartbeat: it names the login that the
 	// service needs.
 	OtherLogin string
+	// Sources bring the callbacks of rails that keep them elsewhere, by rail type; each rail has a reader.
+	Sources map[string]callback.Source
 	// Tracer starts the span of each callback. If it is nil, no spans are made, at no cost.
 	Tracer trace.Tracer
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,4 +42,14 @@ func TestContract(t *testing.T) {
 		},
 		Faults: []string{"worker id", "heartbeat every is 1h0m0s", "store timeout is 1ms"},
 	})
+}
+
+// TestSourceOfAnotherRail tests that what is kept for a rail which has no callback section is refused at the start.
+func TestSourceOfAnotherRail(t *testing.T) {
+	t.Parallel()
+	_, err := callback.New(callback.Config{WorkerID: "callbacks", Sources: map[string]railcallback.Source{"stream": nil}},
+		map[string]*railcallback.Reader{"bank": {}}, idle{}, nil, nil, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "rail stream") {
+		t.Errorf("%v, want it to name the rail", err)
+	}
 }

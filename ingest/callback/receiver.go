@@ -1,5 +1,6 @@
-// Package callback receives the later reports of rails over HTTP and records them by the ledger's
-// late-outcome path. Callbacks are signed and bounded, and may be repeated.
+// Package callback receives the later reports of rails, over HTTP or from streams in which they are
+// kept, and records them by the ledger's late-outcome path. Callbacks are signed and bounded, and may
+// be repeated.
 package callback
 
 import (
@@ -92,6 +93,14 @@ func (r *Receiver) Register(mux *http.ServeMux) {
 	mux.Handle("POST /callbacks/{rail_type}", r)
 }
 
+// answer is what a callback is answered over HTTP.
+type answer struct {
+	status int
+	why    string // empty for 204
+}
+
+var recorded = answer{status: http.StatusNoContent}
+
 // ServeHTTP answers 204 once the evidence is durable, whatever it changed. It also answers 204 for
 // a payment whose month has left the archive, of which only the log's line is kept: repeating the
 // callback would change nothing, and some rails stop all reports after a 410. It answers 401 and
@@ -107,7 +116,6 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	ctx, span := r.begin(request.Context(), railType)
 	defer span.End()
-	request = request.WithContext(ctx)
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, callback.MaxBody))
 	if err != nil {
 		r.watch.Received(railType, Unreadable)
@@ -116,24 +124,57 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	event, err := reader.Read(request.Header, body)
+	said := r.take(ctx, railType, event, err)
+	if said.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	if said.why != "" {
+		http.Error(w, said.why, said.status)
+		return
+	}
+	w.WriteHeader(said.status)
+}
+
+// TakeKept takes a callback that was kept for a rail which has a reader, by the rules of [Receiver.ServeHTTP].
+// Its signature is as old as it was when it came.
+func (r *Receiver) TakeKept(ctx context.Context, railType string, kept callback.Kept) callback.Fate {
+	ctx, span := r.begin(ctx, railType)
+	defer span.End()
+	var event callback.Event
+	err := fmt.Errorf("%w: it is longer than %d bytes", callback.ErrUnreadable, callback.MaxBody)
+	if len(kept.Body) <= callback.MaxBody {
+		event, err = r.readers[railType].ReadAt(kept.Header, kept.Body, kept.Came)
+	}
+	switch r.take(ctx, railType, event, err).status {
+	case http.StatusNoContent:
+		return callback.Taken
+	case http.StatusServiceUnavailable:
+		return callback.Again
+	default:
+		return callback.Refused
+	}
+}
+
+// take makes the evidence of a callback durable, if it could be read.
+func (r *Receiver) take(ctx context.Context, railType string, event callback.Event, err error) answer {
 	switch {
 	case errors.Is(err, callback.ErrUnsigned):
 		r.watch.Received(railType, Unsigned)
-		r.log.WarnContext(request.Context(), "callback refused", "rail_type", railType, "error", err)
-		http.Error(w, callback.ErrUnsigned.Error(), http.StatusUnauthorized)
+		r.log.WarnContext(ctx, "callback refused", "rail_type", railType, "error", err)
+		return answer{http.StatusUnauthorized, callback.ErrUnsigned.Error()}
 	case err != nil:
 		r.watch.Received(railType, Unreadable)
-		r.log.WarnContext(request.Context(), "callback refused", "rail_type", railType, "error", err)
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		r.log.WarnContext(ctx, "callback refused", "rail_type", railType, "error", err)
+		return answer{http.StatusBadRequest, err.Error()}
 	case event.Result == "":
 		r.watch.Received(railType, NoNews)
 		if event.Doubt != "" {
-			r.log.WarnContext(request.Context(), "callback proves nothing", "rail_type", railType,
+			r.log.WarnContext(ctx, "callback proves nothing", "rail_type", railType,
 				"rail_key", payment.RailKey(event.RailKey), "code", event.Code, "error", event.Doubt)
 		}
-		w.WriteHeader(http.StatusNoContent)
+		return recorded
 	default:
-		r.record(w, request, railType, event)
+		return r.record(ctx, railType, event)
 	}
 }
 
@@ -144,8 +185,8 @@ var errNoTurn = errors.New("too many callbacks at once")
 // the recording has its own deadline, which starts with its turn. A recording that is cut off loses
 // its database connection, and the first one on a new connection takes much longer. If the wait
 // counted, a crowd of callbacks would leave only new connections.
-func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType string, event callback.Event) {
-	ctx := context.WithoutCancel(request.Context())
+func (r *Receiver) record(ctx context.Context, railType string, event callback.Event) answer {
+	ctx = context.WithoutCancel(ctx)
 	var outboxID payment.ID
 	var outcome payment.Outcome
 	var verdict payment.Verdict
@@ -165,13 +206,12 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 		r.watch.Received(railType, NotOurs)
 		r.log.WarnContext(ctx, "callback for a payment that is not ours",
 			"rail_type", railType, "rail_key", payment.RailKey(event.RailKey))
-		http.Error(w, "no such payment", http.StatusNotFound)
+		return answer{http.StatusNotFound, "no such payment"}
 	case err != nil:
 		r.watch.Received(railType, Failed)
-		r.log.ErrorContext(ctx, "callback not recorded; the rail is asked to send it again",
+		r.log.ErrorContext(ctx, "callback not recorded; it is asked for again",
 			"rail_type", railType, "outbox_id", outboxID, "error", err)
-		w.Header().Set("Retry-After", "5")
-		http.Error(w, "not recorded, send it again", http.StatusServiceUnavailable)
+		return answer{http.StatusServiceUnavailable, "not recorded, send it again"}
 	default:
 		r.watch.Received(railType, string(verdict))
 		r.watch.Recorded(outcome, verdict)
@@ -184,7 +224,7 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 		}
 		r.log.Log(ctx, level, message, "rail_type", railType, "outbox_id", outboxID, "result", event.Result,
 			"rail_reference", event.Reference, "verdict", verdict)
-		w.WriteHeader(http.StatusNoContent)
+		return recorded
 	}
 }
 

@@ -3,6 +3,7 @@ package callback
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -55,6 +56,11 @@ func New(
 	if err != nil {
 		return nil, err
 	}
+	for railType := range config.Sources {
+		if readers[railType] == nil {
+			return nil, fmt.Errorf("callbacks of rail %s are kept elsewhere, and it has no callback section", railType)
+		}
+	}
 	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
 	if err != nil {
 		return nil, err
@@ -101,14 +107,24 @@ func (s *Service) Run(ctx context.Context) error {
 	if _, err := s.RunOnce(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	err = service.Together(ctx,
+	parts := []func(context.Context) error{
 		func(ctx context.Context) error { return endpoint.Serve(ctx, listener) },
 		func(ctx context.Context) error {
 			return service.Repeat(ctx, s.heart.Every, func(ctx context.Context) error {
 				_, err := s.RunOnce(ctx)
 				return err
 			})
+		},
+	}
+	for railType, source := range s.config.Sources {
+		parts = append(parts, func(ctx context.Context) error {
+			source.Run(ctx, func(ctx context.Context, kept callback.Kept) callback.Fate {
+				return s.receiver.TakeKept(ctx, railType, kept)
+			})
+			return nil
 		})
+	}
+	err = service.Together(ctx, parts...)
 	if ctx.Err() != nil {
 		s.heart.Stopped(ctx)
 	}

@@ -42,6 +42,7 @@ type world struct {
 	bank   *simrail.Bank
 	rail   string
 	url    string // of the receiver
+	taker  *callback.Receiver
 	heard  chan string
 	policy payment.Policy
 	n      int
@@ -116,6 +117,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	receiver.Suspended = w.suspended.Load
 	receiver.Register(mux)
+	w.taker = receiver
 	return w
 }
 

@@ -76,7 +76,8 @@ func startInstallation(t *testing.T) *installation {
 	go func() {
 		err := localrun.Run(ctx, localrun.Options{
 			Dir: filepath.Join(dir, "run"), Evidence: filepath.Join(dir, "evidence"), Cell: "railhead",
-			Railhead: filepath.Join(bin, "railhead"), Rail: localrun.Bank, Payee: filepath.Join(bin, "railsim"), Instructions: 20, Participants: 5,
+			Railhead: filepath.Join(bin, "railhead"), Rail: localrun.Bank, Payee: filepath.Join(bin, "railsim"),
+			Instructions: 20, Participants: 5,
 			Out: in,
 		})
 		in.Close()

@@ -7,6 +7,7 @@
 package callback
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -67,6 +68,30 @@ type Event struct {
 	Doubt     string         // why a word with a meaning proves nothing; empty otherwise
 	Reference string
 	Code      string
+}
+
+// Kept is a callback that was kept for us, such as a message of a stream.
+type Kept struct {
+	Header http.Header
+	Body   []byte
+	Came   time.Time // by the clock of who has kept it
+}
+
+// Fate is what became of a callback that is kept.
+type Fate int
+
+// The fates of a callback. The zero value asks for it again.
+const (
+	Again   Fate = iota // not recorded
+	Taken               // its evidence is durable, or it was no news
+	Refused             // it will never be accepted
+)
+
+// Source brings the callbacks that are kept for a rail.
+type Source interface {
+	// Run calls take for one callback after another, some at once, until the context ends; then it waits until
+	// those under way were taken. It brings a callback again until take returns Taken or Refused.
+	Run(ctx context.Context, take func(context.Context, Kept) Fate)
 }
 
 // Validate returns all faults in one error, each with its field first.
@@ -132,7 +157,13 @@ func Open(config Config, table *codes.Table, getenv func(string) string, now fun
 
 // Read verifies the signature first, and trusts nothing before that.
 func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
-	id, err := r.verify(header, body)
+	return r.ReadAt(header, body, r.now())
+}
+
+// ReadAt is Read for a callback that came earlier, by the clock of who has kept it: its signature must have been
+// made within maxSkew of then.
+func (r *Reader) ReadAt(header http.Header, body []byte, came time.Time) (Event, error) {
+	id, err := r.verify(header, body, came)
 	if err != nil {
 		return Event{}, err
 	}
@@ -189,14 +220,14 @@ func (r *Reader) evidence(word, code string) (payment.Result, string) {
 	}
 }
 
-func (r *Reader) verify(header http.Header, body []byte) (string, error) {
+func (r *Reader) verify(header http.Header, body []byte, came time.Time) (string, error) {
 	id, stamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
 	if id == "" || len(id) > maxEventID || err != nil {
 		return "", ErrUnsigned
 	}
-	if skew := r.now().Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
-		return "", fmt.Errorf("%w: by its timestamp it was signed %s ago", ErrUnsigned, skew.Round(time.Second))
+	if skew := came.Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
+		return "", fmt.Errorf("%w: its timestamp and when it came are %s apart", ErrUnsigned, skew.Abs().Round(time.Second))
 	}
 	signatures := strings.Fields(header.Get("webhook-signature"))
 	for _, each := range signatures[:min(len(signatures), maxSignings)] {

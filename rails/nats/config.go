@@ -43,6 +43,8 @@ type Config struct {
 	// ClockSkew is the most by which the clocks of the servers, of this machine and of the database
 	// differ; default 5s, at most 1m.
 	ClockSkew payment.Duration `json:"clock_skew"`
+	// Replies is where the rail's callbacks are, if they are messages of a stream.
+	Replies *RepliesConfig `json:"replies"`
 }
 
 // TLSConfig configures the connection. The zero value trusts the system's certificates.
@@ -140,6 +142,11 @@ func (c Config) Validate() error {
 	}
 	if c.ClockSkew < 0 || time.Duration(c.ClockSkew) > maxSkew {
 		refuse("clock_skew is %s, must be at most %s", c.ClockSkew, payment.Duration(maxSkew))
+	}
+	if c.Replies != nil {
+		if err := c.Replies.validate(); err != nil {
+			all = append(all, err)
+		}
 	}
 	return errors.Join(all...)
 }

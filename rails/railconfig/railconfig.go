@@ -9,6 +9,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -184,6 +185,9 @@ func (c *RailConfig) complete() []error {
 		for _, fault := range split(config.Validate()) {
 			refuse("nats.%w", fault)
 		}
+		if config.Replies != nil && c.Callback == nil {
+			refuse("nats.replies is given but callback is missing: it says who signs what is read there, and how it is read")
+		}
 	case AdapterNoop:
 		if !c.allowNoop {
 			refuse("adapter is noop, which makes no payment; allow_noop: true at the top of the file permits it")
@@ -285,4 +289,23 @@ func (f File) Callbacks(getenv func(string) string) (map[string]*callback.Reader
 		readers[rail.RailType] = reader
 	}
 	return readers, errors.Join(all...)
+}
+
+// CallbackSources returns a source for each rail whose callbacks are messages of a stream. It resolves the
+// secrets and connects to nothing.
+func (f File) CallbackSources(getenv func(string) string, log *slog.Logger) (map[string]callback.Source, error) {
+	sources := make(map[string]callback.Source)
+	var all []error
+	for _, rail := range f.Rails {
+		if rail.NATS == nil || rail.NATS.Replies == nil {
+			continue
+		}
+		source, err := nats.OpenReplies(*rail.NATS, getenv, log.With("rail_type", rail.RailType))
+		if err != nil {
+			all = append(all, fmt.Errorf("callbacks of rail %s: nats: %w", rail.RailType, err))
+			continue
+		}
+		sources[rail.RailType] = source
+	}
+	return sources, errors.Join(all...)
 }

@@ -27,7 +27,7 @@ type Message struct {
 func Make(ctx context.Context, url, name string) error {
 	config := settings(window)
 	config.Name = name
-	return on(ctx, url, func(js jetstream.JetStream) error {
+	return on(url, func(js jetstream.JetStream) error {
 		for {
 			try, cancel := context.WithTimeout(ctx, 2*time.Second)
 			_, err := js.CreateOrUpdateStream(try, config)
@@ -52,7 +52,7 @@ func Make(ctx context.Context, url, name string) error {
 func Read(ctx context.Context, url, name string, into io.Writer) error {
 	out := bufio.NewWriter(into)
 	lines := json.NewEncoder(out)
-	err := on(ctx, url, func(js jetstream.JetStream) error {
+	err := on(url, func(js jetstream.JetStream) error {
 		stream, err := js.Stream(ctx, name)
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ func Read(ctx context.Context, url, name string, into io.Writer) error {
 }
 
 // on calls do with a connection. A server that does not listen yet is tried again.
-func on(ctx context.Context, url string, do func(jetstream.JetStream) error) error {
+func on(url string, do func(jetstream.JetStream) error) error {
 	conn, err := natsgo.Connect(url, natsgo.RetryOnFailedConnect(true), natsgo.MaxReconnects(-1),
 		natsgo.ReconnectWait(50*time.Millisecond))
 	if err != nil {

@@ -86,7 +86,9 @@ func readStream(ctx context.Context, args []string) int {
 	})
 }
 
-func onStream(ctx context.Context, name string, args []string, do func(ctx context.Context, url, name string) error) int {
+func onStream(
+	ctx context.Context, name string, args []string, do func(ctx context.Context, url, name string) error,
+) int {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	server := flags.String("server", "", "`URL` of the server, nats://HOST:PORT")
 	stream := flags.String("stream", "", "the stream")
