@@ -33,7 +33,7 @@ func newCallbacks(
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	sources, err := file.CallbackSources(os.Getenv, log)
+	sources, err := file.CallbackSources(os.Getenv)
 	if err != nil {
 		return nil, nil, usage(err)
 	}

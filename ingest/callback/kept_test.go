@@ -1,6 +1,7 @@
 package callback_test
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,70 +14,59 @@ import (
 	reader "github.com/railhead-pay/railhead/rails/callback"
 )
 
-// keptSigned is a callback that was signed and that came at these times.
-func (w *world) keptSigned(event, body string, signed, came time.Time) reader.Kept {
+// kept is a callback that was signed at a time and comes for the nth time.
+func (w *world) kept(event, body string, signed time.Time, n int) reader.Kept {
 	w.t.Helper()
 	stamp := strconv.FormatInt(signed.Unix(), 10)
 	header := make(http.Header)
 	header.Set("webhook-id", event)
 	header.Set("webhook-timestamp", stamp)
 	header.Set("webhook-signature", sign(w.t, simrail.CallbackSecret, event, stamp, body))
-	return reader.Kept{Header: header, Body: []byte(body), Came: came}
+	return reader.Kept{Header: header, Body: []byte(body), Deliveries: n, From: "a test"}
 }
 
-// TestKept tests that a callback which was kept for hours is taken as it would have been when it came, once, and that
-// what can't be recorded is asked for again.
+// TestKept tests that a callback which was kept for days is taken, once, and that what can't be recorded, or is
+// refused, is asked for again.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.enqueue()
-	claim := w.claim(id)
-	w.record(claim, payment.ResultAccepted, "RS1")
-	earlier := time.Now().Add(-3 * time.Hour)
-	executed := w.keptSigned("evt_1", w.says(id, "EXECUTED", "RS1"), earlier, earlier.Add(time.Minute))
+	w.record(w.claim(id), payment.ResultAccepted, "RS1")
+	earlier := time.Now().Add(-50 * time.Hour)
+	executed := w.kept("evt_1", w.says(id, "EXECUTED", "RS1"), earlier, 1)
+	unknown := w.kept("evt_2", saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1"), earlier, 2)
+	tampered := executed
+	tampered.Body = []byte(w.says(id, "REFUSED", "RS1"))
+	long := executed
+	long.Body, long.TooLong = nil, true
 
-	unknown := saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1")
-	for _, c := range []struct {
-		what  string
-		kept  reader.Kept
-		fate  reader.Fate
-		heard string
-	}{
-		{"signed long before it came", w.keptSigned("evt_1", w.says(id, "EXECUTED", "RS1"), earlier, time.Now()),
-			reader.Refused, callback.Unsigned},
-		{"signed long after it came", w.keptSigned("evt_1", w.says(id, "EXECUTED", "RS1"), time.Now(), earlier),
-			reader.Refused, callback.Unsigned},
-		{"too long", w.keptSigned("evt_1", w.says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody)), earlier, earlier),
-			reader.Refused, callback.Unreadable},
-		{"unknown payment", w.keptSigned("evt_1", unknown, earlier, earlier), reader.Refused, callback.NotOurs},
-		{"no news", w.keptSigned("evt_1", w.says(id, "RECEIVED", "RS1"), earlier, earlier), reader.Taken, callback.NoNews},
-	} {
-		if fate := w.taker.TakeKept(t.Context(), w.rail, c.kept); fate != c.fate {
-			t.Errorf("%s: %d, want %d", c.what, fate, c.fate)
-		}
-		w.hears(c.heard)
-	}
-
-	w.store.isAway.Store(true)
-	if fate := w.taker.TakeKept(t.Context(), w.rail, executed); fate != reader.Again {
-		t.Errorf("without a database: %d, want it again", fate)
-	}
-	w.hears(callback.Failed)
-	w.store.isAway.Store(false)
-
-	w.suspended.Store(true)
-	forgotten := w.keptSigned("evt_2", unknown, earlier, earlier)
-	if fate := w.taker.TakeKept(t.Context(), w.rail, forgotten); fate != reader.Again {
-		t.Errorf("a payment that the database may have forgotten: %d, want it again", fate)
-	}
-	w.hears(callback.Failed)
-	w.suspended.Store(false)
-
-	for _, heard := range []string{"SETTLED", "MINE"} {
-		if fate := w.taker.TakeKept(t.Context(), w.rail, executed); fate != reader.Taken {
-			t.Errorf("%s: %d, want it taken", heard, fate)
+	take := func(what string, kept reader.Kept, want reader.Fate, heard string) {
+		t.Helper()
+		if fate := w.taker.Kept(w.rail).Take(t.Context(), kept); fate != want {
+			t.Errorf("%s: %d, want %d", what, fate, want)
 		}
 		w.hears(heard)
+	}
+	take("tampered", tampered, reader.Refused, callback.Unsigned)
+	take("without a header", reader.Kept{Header: http.Header{}, Deliveries: 1}, reader.Refused, callback.Unsigned)
+	take("left out", long, reader.Refused, callback.Unreadable)
+	take("too long", w.kept("evt_1", w.says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody)), earlier, 1),
+		reader.Refused, callback.Unreadable)
+	take("unknown payment", unknown, reader.Refused, callback.NotOurs)
+	take("no news", w.kept("evt_1", w.says(id, "RECEIVED", "RS1"), earlier, 1), reader.Taken, callback.NoNews)
+
+	w.store.isAway.Store(true)
+	take("without a database", executed, reader.Again, callback.Failed)
+	w.store.isAway.Store(false)
+	w.suspended.Store(true)
+	take("a payment that the database may have forgotten", unknown, reader.Again, callback.Failed)
+	w.suspended.Store(false)
+	w.tells("before it is taken", id, "DISPATCHING ACCEPTED(1), INQUIRE")
+
+	for _, heard := range []string{"SETTLED", "MINE"} {
+		take(heard, executed, reader.Taken, heard)
 		w.tells(heard, id, "DISPATCHING ACCEPTED(1) LATE_OUTCOME DISPATCHED")
 	}
+	w.taker.Kept(w.rail).Unread(t.Context(), errors.New("the server is away"))
+	w.hears(callback.Unread)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
@@ -47,6 +48,7 @@ const (
 	NoNews     = "NO_NEWS"
 	NotOurs    = "NOT_OURS"
 	Failed     = "NOT_RECORDED"
+	Unread     = "NOT_READ" // what is kept can't be read
 )
 
 // Recordings bounds the callbacks that are recorded concurrently. The store should have two more
@@ -135,24 +137,45 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(said.status)
 }
 
-// TakeKept takes a callback that was kept for a rail which has a reader, by the rules of [Receiver.ServeHTTP].
-// Its signature is as old as it was when it came.
-func (r *Receiver) TakeKept(ctx context.Context, railType string, kept callback.Kept) callback.Fate {
-	ctx, span := r.begin(ctx, railType)
+// Kept takes what is kept for a rail that has a reader, by the rules of [Receiver.ServeHTTP]. It is a callback.Taker.
+func (r *Receiver) Kept(railType string) callback.Taker { return taker{r, railType} }
+
+type taker struct {
+	*Receiver
+	railType string
+}
+
+// Take implements callback.Taker. The sender does not hear of an answer that refuses, as one over HTTP does, so that a
+// fault of our own, such as a missing secret, must not end the callback: it comes again for a day.
+func (t taker) Take(ctx context.Context, kept callback.Kept) callback.Fate {
+	ctx, span := t.begin(ctx, t.railType)
 	defer span.End()
 	var event callback.Event
 	err := fmt.Errorf("%w: it is longer than %d bytes", callback.ErrUnreadable, callback.MaxBody)
-	if len(kept.Body) <= callback.MaxBody {
-		event, err = r.readers[railType].ReadAt(kept.Header, kept.Body, kept.Came)
+	if !kept.TooLong && len(kept.Body) <= callback.MaxBody {
+		event, err = t.readers[t.railType].ReadKept(kept.Header, kept.Body)
 	}
-	switch r.take(ctx, railType, event, err).status {
+	switch said := t.take(ctx, t.railType, event, err); said.status {
 	case http.StatusNoContent:
 		return callback.Taken
 	case http.StatusServiceUnavailable:
 		return callback.Again
 	default:
+		level, message := slog.LevelWarn, "a callback that is kept is refused; it comes again"
+		if kept.Last {
+			level, message = slog.LevelError, "a callback that is kept was refused for a day and is given up"
+		}
+		t.log.Log(ctx, level, message, "rail_type", t.railType, "from", kept.From, "delivery", kept.Deliveries,
+			"webhook_id", rails.Sanitize(kept.Header.Get("webhook-id")), "error", said.why)
 		return callback.Refused
 	}
+}
+
+// Unread implements callback.Taker.
+func (t taker) Unread(ctx context.Context, why error) {
+	t.watch.Received(t.railType, Unread)
+	t.log.ErrorContext(ctx, "callbacks can't be read where they are kept: they wait there", "rail_type", t.railType,
+		"error", why)
 }
 
 // take makes the evidence of a callback durable, if it could be read.

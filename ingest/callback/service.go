@@ -118,9 +118,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	for railType, source := range s.config.Sources {
 		parts = append(parts, func(ctx context.Context) error {
-			source.Run(ctx, func(ctx context.Context, kept callback.Kept) callback.Fate {
-				return s.receiver.TakeKept(ctx, railType, kept)
-			})
+			source.Run(ctx, s.receiver.Kept(railType))
 			return nil
 		})
 	}

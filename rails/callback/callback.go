@@ -72,9 +72,12 @@ type Event struct {
 
 // Kept is a callback that was kept for us, such as a message of a stream.
 type Kept struct {
-	Header http.Header
-	Body   []byte
-	Came   time.Time // by the clock of who has kept it
+	Header     http.Header
+	Body       []byte
+	TooLong    bool   // the body is longer than any callback, and was left out
+	From       string // names it for the log
+	Deliveries int    // how often it was brought, this time included; from 1
+	Last       bool   // it is given up if it is refused now
 }
 
 // Fate is what became of a callback that is kept.
@@ -84,14 +87,21 @@ type Fate int
 const (
 	Again   Fate = iota // not recorded
 	Taken               // its evidence is durable, or it was no news
-	Refused             // it will never be accepted
+	Refused             // it is not signed, not readable or not about a payment of ours, as far as is known now
 )
+
+// Taker takes callbacks that were kept, several at once.
+type Taker interface {
+	Take(ctx context.Context, kept Kept) Fate
+	// Unread hears why the callbacks that wait can't be read now.
+	Unread(ctx context.Context, why error)
+}
 
 // Source brings the callbacks that are kept for a rail.
 type Source interface {
-	// Run calls take for one callback after another, some at once, until the context ends; then it waits until
-	// those under way were taken. It brings a callback again until take returns Taken or Refused.
-	Run(ctx context.Context, take func(context.Context, Kept) Fate)
+	// Run brings one callback after another, some at once, until the context ends; then it waits until those under
+	// way were taken. It brings a callback again until it was Taken, or was Refused for a day.
+	Run(ctx context.Context, into Taker)
 }
 
 // Validate returns all faults in one error, each with its field first.
@@ -155,18 +165,34 @@ func Open(config Config, table *codes.Table, getenv func(string) string, now fun
 	return r, nil
 }
 
-// Read verifies the signature first, and trusts nothing before that.
+// Read verifies the signature first, and trusts nothing before that. The signature must have been made within
+// maxSkew of now.
 func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
-	return r.ReadAt(header, body, r.now())
-}
-
-// ReadAt is Read for a callback that came earlier, by the clock of who has kept it: its signature must have been
-// made within maxSkew of then.
-func (r *Reader) ReadAt(header http.Header, body []byte, came time.Time) (Event, error) {
-	id, err := r.verify(header, body, came)
+	id, err := r.verify(header, body)
 	if err != nil {
 		return Event{}, err
 	}
+	seconds, err := strconv.ParseInt(header.Get("webhook-timestamp"), 10, 64)
+	if err != nil {
+		return Event{}, ErrUnsigned
+	}
+	if skew := r.now().Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
+		return Event{}, fmt.Errorf("%w: its timestamp is %s from now", ErrUnsigned, skew.Abs().Round(time.Second))
+	}
+	return r.event(id, body)
+}
+
+// ReadKept is Read for a callback that was kept, however long ago it was signed: who keeps it may have kept it for
+// days, and a repetition is recognised by its event.
+func (r *Reader) ReadKept(header http.Header, body []byte) (Event, error) {
+	id, err := r.verify(header, body)
+	if err != nil {
+		return Event{}, err
+	}
+	return r.event(id, body)
+}
+
+func (r *Reader) event(id string, body []byte) (Event, error) {
 	doc, err := jsondoc.Parse(body)
 	if err != nil {
 		return Event{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
@@ -220,14 +246,11 @@ func (r *Reader) evidence(word, code string) (payment.Result, string) {
 	}
 }
 
-func (r *Reader) verify(header http.Header, body []byte, came time.Time) (string, error) {
+// verify returns the id of an event that a sender with a secret has signed.
+func (r *Reader) verify(header http.Header, body []byte) (string, error) {
 	id, stamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
-	seconds, err := strconv.ParseInt(stamp, 10, 64)
-	if id == "" || len(id) > maxEventID || err != nil {
+	if id == "" || len(id) > maxEventID || stamp == "" {
 		return "", ErrUnsigned
-	}
-	if skew := came.Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
-		return "", fmt.Errorf("%w: its timestamp and when it came are %s apart", ErrUnsigned, skew.Abs().Round(time.Second))
 	}
 	signatures := strings.Fields(header.Get("webhook-signature"))
 	for _, each := range signatures[:min(len(signatures), maxSignings)] {

@@ -219,7 +219,7 @@ func (r *Rail) ask(ctx context.Context, c *conn, what, body string, into any) er
 	answer, err := c.exchange(ctx, frame, time.Now().Add(time.Duration(r.timeouts.Write)), r.answerTime())
 	switch {
 	case err != nil:
-		return errors.New(r.said(c, err))
+		return errors.New(said(c, err))
 	case answer.status != 0:
 		return fmt.Errorf("status %d", answer.status)
 	}

@@ -144,7 +144,7 @@ func (c Config) Validate() error {
 		refuse("clock_skew is %s, must be at most %s", c.ClockSkew, payment.Duration(maxSkew))
 	}
 	if c.Replies != nil {
-		if err := c.Replies.validate(); err != nil {
+		if err := c.Replies.validate(c.Stream); err != nil {
 			all = append(all, err)
 		}
 	}

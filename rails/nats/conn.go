@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strconv"
@@ -48,6 +49,7 @@ type conn struct {
 	writing sync.Mutex
 	mu      sync.Mutex
 	awaited string       // the subject of the answer to the request under way
+	pulls   bool         // the request is answered by a message of a consumer, under a subject of its own
 	answers chan message // of that request
 	refusal string       // the last -ERR
 	ended   chan struct{}
@@ -55,8 +57,11 @@ type conn struct {
 
 // message is what a server delivered.
 type message struct {
-	status int // of an answer without a body, such as 503; 0: none
+	status int    // of an answer without a body, such as 503; 0: none
+	reply  string // where an answer to the message goes
+	head   []byte // its headers, as they were sent
 	data   []byte
+	long   bool // it has more than maxAnswer bytes, which were not kept
 }
 
 // serverInfo is the greeting of a server.
@@ -210,9 +215,20 @@ func (c *conn) deliver(args []string, hasHeaders bool) error {
 	if len(args) != 2+sizes && len(args) != 3+sizes {
 		return errClosed
 	}
+	reply := ""
+	if len(args) == 3+sizes {
+		reply = args[2]
+	}
 	total, err := strconv.Atoi(args[len(args)-1])
-	if err != nil || total < 0 || total > maxAnswer {
+	if err != nil || total < 0 || total > maxAnswer && !c.pulled(reply) {
 		return errClosed
+	}
+	if total > maxAnswer {
+		if _, err := io.CopyN(io.Discard, c.reader, int64(total)+2); err != nil {
+			return err
+		}
+		c.pass(args[0], message{reply: reply, long: true})
+		return nil
 	}
 	head := 0
 	if hasHeaders {
@@ -229,21 +245,34 @@ func (c *conn) deliver(args []string, hasHeaders bool) error {
 	if string(all[total:]) != "\r\n" {
 		return errClosed
 	}
-	m := message{data: all[head:total]}
+	m := message{reply: reply, head: all[:head], data: all[head:total]}
 	if status, ok := bytes.CutPrefix(all[:head], []byte("NATS/1.0 ")); ok {
 		m.status, _ = strconv.Atoi(string(status[:min(3, len(status))]))
 	}
+	c.pass(args[0], m)
+	return nil
+}
+
+// pulled reports whether a message is one of the consumer that was asked for one: it says where it is acknowledged.
+func (c *conn) pulled(reply string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if args[0] != c.awaited {
-		return nil
+	return c.pulls && strings.HasPrefix(reply, ackPrefix)
+}
+
+// pass passes a message on if it is the answer to the request under way.
+func (c *conn) pass(subject string, m message) {
+	pulled := c.pulled(m.reply)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if subject != c.awaited && !pulled {
+		return
 	}
-	c.awaited = ""
+	c.awaited, c.pulls = "", false
 	select {
 	case c.answers <- m:
 	default: // there is an answer already
 	}
-	return nil
 }
 
 // await makes the connection ready for one request, and returns the subject for its answer. It is
@@ -255,8 +284,17 @@ func (c *conn) await() string {
 	case <-c.answers:
 	default:
 	}
-	c.awaited = c.inbox + "." + random()
+	c.awaited, c.pulls = c.inbox+"."+random(), false
 	return c.awaited
+}
+
+// awaitPulled is await for a request that is answered by a message of a consumer, or by a status.
+func (c *conn) awaitPulled() string {
+	subject := c.await()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pulls = true
+	return subject
 }
 
 // refused returns the last error that the server has reported.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -68,21 +69,30 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	return c, nil
 }
 
+// servers are those of a configuration, and with which of them a connection begins.
+type servers struct {
+	config Config
+	login  login
+
+	turn  sync.Mutex
+	first int // the index of the server with which a new connection begins
+}
+
 // dialAny connects to the first server that answers, from the one that has last done so. Each has its
 // share of the time that is left, so that one that is silent leaves some for the others. The error is
 // errRefused if every server that can be reached refuses us.
-func (r *Rail) dialAny(ctx context.Context) (*conn, error) {
+func (s *servers) dialAny(ctx context.Context) (*conn, error) {
 	var all []error
 	refusing, reached := 0, 0
-	servers, first := r.config.Servers, r.firstServer()
-	for n := range servers {
-		server := (first + n) % len(servers)
-		c, err := r.dialOne(ctx, servers[server], len(servers)-n)
+	urls, first := s.config.Servers, s.firstServer()
+	for n := range urls {
+		server := (first + n) % len(urls)
+		c, err := s.dialOne(ctx, urls[server], len(urls)-n)
 		if err == nil {
 			c.server = server
 			return c, nil
 		}
-		r.passOver(server)
+		s.passOver(server)
 		all = append(all, err)
 		if errors.Is(err, errRefused) || brokenForAll(err) {
 			refusing++
@@ -99,27 +109,27 @@ func (r *Rail) dialAny(ctx context.Context) (*conn, error) {
 }
 
 // dialOne connects to a server in the share of the time that it has among a number of them.
-func (r *Rail) dialOne(ctx context.Context, server string, among int) (*conn, error) {
+func (s *servers) dialOne(ctx context.Context, server string, among int) (*conn, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		share, cancel := context.WithTimeout(ctx, time.Until(deadline)/time.Duration(among))
 		defer cancel()
 		ctx = share
 	}
-	return dial(ctx, server, r.login, r.config.InboxPrefix)
+	return dial(ctx, server, s.login, s.config.InboxPrefix)
 }
 
-func (r *Rail) firstServer() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.first
+func (s *servers) firstServer() int {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.first
 }
 
 // passOver makes the next connection begin with the server after one that has failed.
-func (r *Rail) passOver(server int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.first == server {
-		r.first = (server + 1) % len(r.config.Servers)
+func (s *servers) passOver(server int) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.first == server {
+		s.first = (server + 1) % len(s.config.Servers)
 	}
 }
 

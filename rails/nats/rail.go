@@ -38,19 +38,17 @@ const (
 
 // Rail is the adapter of one stream. It is a rails.Rail, a rails.Checker and an io.Closer.
 type Rail struct {
+	servers
 	railType  string
-	config    Config
 	rules     rules
 	timeouts  rails.Timeouts
 	checklist rails.Checklist
-	login     login
 	secrets   []secret.Value
 	version   string
 
 	mu      sync.Mutex
 	idle    []*conn
 	closed  bool
-	first   int       // the index of the server with which a new connection begins
 	newest  uint64    // the highest sequence that the stream was seen to have
 	created time.Time // of the stream that had it
 }
@@ -73,7 +71,8 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 		return nil, err
 	}
 	r := &Rail{
-		railType: profile.RailType, config: config, timeouts: profile.Timeouts, checklist: checklist, login: by,
+		servers:  servers{config: config, login: by},
+		railType: profile.RailType, timeouts: profile.Timeouts, checklist: checklist,
 		rules: rules{config: config, profile: profile, subject: subject}, secrets: secrets,
 		version: versionOf(config, profile),
 	}
@@ -166,7 +165,7 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 	case err != nil:
 		return rails.Result{
 			Result: payment.ResultUnknown, FirstByte: true, OwnStop: errors.Is(parent.Err(), context.Canceled),
-			Message: "no complete answer: " + r.said(c, err),
+			Message: "no complete answer: " + said(c, err),
 		}
 	default:
 		if s.OnPhase != nil {
@@ -224,7 +223,7 @@ func (c *conn) exchange(ctx context.Context, frame []byte, by time.Time, wait ti
 }
 
 // said is an error, with what the server has complained about.
-func (r *Rail) said(c *conn, err error) string {
+func said(c *conn, err error) string {
 	if refusal := c.refused(); refusal != "" {
 		return err.Error() + "; the server says " + refusal
 	}

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 
 	"github.com/railhead-pay/railhead/rails/callback"
 )
@@ -20,15 +17,19 @@ import (
 // RepliesConfig says where the callbacks of a rail are messages of a stream.
 type RepliesConfig struct {
 	Stream string `json:"stream"`
-	// Consumer is a durable consumer of that stream, which an operator has made: it acknowledges each message
-	// explicitly and delivers it without a bound of times. All callback endpoints of a cell share it.
+	// Consumer is a durable pull consumer of that stream, which an operator has made, for this rail and this
+	// cell alone. All callback endpoints of the cell share it.
 	Consumer string `json:"consumer"`
 }
 
-func (c RepliesConfig) validate() error {
+func (c RepliesConfig) validate(payments string) error {
 	var all []error
 	if !streamName.MatchString(c.Stream) {
 		all = append(all, fmt.Errorf("replies.stream is %q, must be 1 to 64 letters, digits, _ and -", c.Stream))
+	}
+	if c.Stream == payments {
+		all = append(all, fmt.Errorf("replies.stream is %q, the stream of the payments: their consumers would not get them",
+			c.Stream))
 	}
 	if !streamName.MatchString(c.Consumer) {
 		all = append(all, fmt.Errorf("replies.consumer is %q, must be 1 to 64 letters, digits, _ and -", c.Consumer))
@@ -36,27 +37,40 @@ func (c RepliesConfig) validate() error {
 	return errors.Join(all...)
 }
 
+// RepliesAt names where the replies are, by servers, domain, stream and consumer; empty: there are none. Two rails
+// that read at one place would take each other's.
+func (c Config) RepliesAt() string {
+	if c.Replies == nil {
+		return ""
+	}
+	return strings.Join([]string{strings.ToLower(strings.Join(slices.Sorted(slices.Values(c.Servers)), ",")), c.Domain,
+		c.Replies.Stream, c.Replies.Consumer}, " ")
+}
+
 // Bounds of how callbacks are read.
 const (
-	batchOfReplies = 6                // messages at once, as many as are recorded at once
-	replyAgain     = 5 * time.Second  // until a message that was not recorded is delivered again
-	replySession   = 5 * time.Second  // until the servers are connected to again after a fault
-	replyCall      = 10 * time.Second // of a connection, and of a question to it
-	lookAtConsumer = time.Minute      // between looks at the settings of the consumer
+	repliesAtOnce = 6                // connections, each with one message, as many as are recorded at once
+	replyWait     = 10 * time.Second // for a message, before it is asked for again
+	replyCall     = 5 * time.Second  // of a connection, and of each question to it
+	replyPause    = 5 * time.Second  // after a fault, until the servers are connected to again
+	replySoon     = 5 * time.Second  // until the second delivery of a message that was not settled; then twice as long
+	replyAgain    = time.Minute      // the longest, if it could not be recorded
+	replyRefused  = time.Hour        // the longest, if it is refused
+	// refusals is how often a message is refused before it is given up: a day after the first time.
+	refusals = 34
+	// keptAtLeast is the least age at which a stream may remove a message that was not read.
+	keptAtLeast = 7 * 24 * time.Hour
+	ackPrefix   = "$JS.ACK."
 )
 
-// Replies reads callbacks from a durable consumer. It is a callback.Source. Sends are made by a connection of
-// our own, since what leaves must be certain; what is read here is delivered again until it was acknowledged,
-// so that a client library may reconnect as it likes.
+// Replies reads callbacks from a durable consumer. It is a callback.Source.
 type Replies struct {
-	config  Config
-	options []natsgo.Option
-	log     *slog.Logger
+	servers
 }
 
 // OpenReplies returns the source of a rail's callbacks, or all faults of the configuration in one error. It
 // resolves the secrets and connects to nothing.
-func OpenReplies(config Config, getenv func(string) string, log *slog.Logger) (*Replies, error) {
+func OpenReplies(config Config, getenv func(string) string) (*Replies, error) {
 	config = config.WithDefaults()
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -68,73 +82,58 @@ func OpenReplies(config Config, getenv func(string) string, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	r := &Replies{config: config, log: log, options: []natsgo.Option{
-		natsgo.Name("railhead callbacks"), natsgo.NoReconnect(), natsgo.DontRandomize(), natsgo.Timeout(replyCall),
-		natsgo.CustomInboxPrefix(config.InboxPrefix),
-	}}
-	if strings.HasPrefix(config.Servers[0], "tls:") || by.tls.RootCAs != nil || len(by.tls.Certificates) > 0 {
-		r.options = append(r.options, natsgo.Secure(by.tls))
-	}
-	switch {
-	case by.credentials != "":
-		jwt, err := nkeys.ParseDecoratedJWT([]byte(by.credentials))
-		if err != nil {
-			return nil, errors.New("credentials has no JWT")
-		}
-		r.options = append(r.options, natsgo.UserJWT(func() (string, error) { return jwt, nil },
-			func(nonce []byte) ([]byte, error) {
-				pair, err := nkeys.ParseDecoratedUserNKey([]byte(by.credentials))
-				if err != nil {
-					return nil, errors.New("credentials has no seed of a user")
+	return &Replies{servers: servers{config: config, login: by}}, nil
+}
+
+// Run implements callback.Source. A fault of the servers, the stream or the consumer is reported and tried again.
+func (r *Replies) Run(ctx context.Context, into callback.Taker) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for range repliesAtOnce {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				err := r.session(ctx, into)
+				if err == nil || ctx.Err() != nil {
+					continue
 				}
-				defer pair.Wipe()
-				return pair.Sign(nonce)
-			}))
-	case by.token != "":
-		r.options = append(r.options, natsgo.Token(by.token))
-	case by.user != "":
-		r.options = append(r.options, natsgo.UserInfo(by.user, by.password))
-	}
-	return r, nil
-}
-
-// Run implements callback.Source. A fault of the servers, or of the consumer, is logged and tried again.
-func (r *Replies) Run(ctx context.Context, take func(context.Context, callback.Kept) callback.Fate) {
-	for ctx.Err() == nil {
-		err := r.session(ctx, take)
-		if ctx.Err() != nil {
-			return
-		}
-		r.log.ErrorContext(ctx, "callbacks can't be read from the stream: they wait in it", "stream", r.config.Replies.Stream,
-			"consumer", r.config.Replies.Consumer, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(replySession):
-		}
+				into.Unread(ctx, fmt.Errorf("stream %s, consumer %s: %w", r.config.Replies.Stream, r.config.Replies.Consumer, err))
+				pause(ctx, replyPause)
+			}
+		})
 	}
 }
 
-// session reads until a fault or until the context ends.
-func (r *Replies) session(ctx context.Context, take func(context.Context, callback.Kept) callback.Fate) error {
-	conn, err := natsgo.Connect(strings.Join(r.config.Servers, ","), r.options...)
+// pause waits, or until the context ends.
+func pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// session reads on one connection until a fault or until the context ends.
+func (r *Replies) session(ctx context.Context, into callback.Taker) error {
+	call, cancel := context.WithTimeout(ctx, replyCall*2)
+	defer cancel()
+	c, err := r.dialAny(call)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if r.config.Domain != "" {
-		js, err = jetstream.NewWithDomain(conn, r.config.Domain)
-	}
-	if err != nil {
-		return err
-	}
+	defer c.abort()
 	for ctx.Err() == nil {
-		consumer, err := r.consumer(ctx, js)
-		if err != nil {
+		if err := r.fit(ctx, c); err != nil {
+			r.passOver(c.server)
 			return err
 		}
-		for looked := time.Now(); ctx.Err() == nil && time.Since(looked) < lookAtConsumer; {
-			if err := r.batch(ctx, consumer, take); err != nil {
+		for looked := time.Now(); ctx.Err() == nil && time.Since(looked) < recheck; {
+			m, err := r.pull(ctx, c)
+			if err == nil && m != nil {
+				err = r.settle(ctx, c, m, into)
+			}
+			if err != nil {
+				r.passOver(c.server)
 				return err
 			}
 		}
@@ -142,73 +141,140 @@ func (r *Replies) session(ctx context.Context, take func(context.Context, callba
 	return nil
 }
 
-// consumer returns the consumer if it keeps each message until it was acknowledged.
-func (r *Replies) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, replyCall)
-	defer cancel()
-	consumer, err := js.Consumer(ctx, r.config.Replies.Stream, r.config.Replies.Consumer)
-	if err != nil {
-		return nil, err
+func (r *Replies) api() string {
+	if r.config.Domain != "" {
+		return "$JS." + r.config.Domain + ".API."
 	}
-	switch c := consumer.CachedInfo().Config; {
-	case c.AckPolicy != jetstream.AckExplicitPolicy:
-		return nil, fmt.Errorf("the consumer's ack_policy is %s: it must be explicit, or callbacks that are not recorded "+
-			"are lost", c.AckPolicy)
-	case c.MaxDeliver > 0:
-		return nil, fmt.Errorf("the consumer's max_deliver is %d: it must be -1, or callbacks are lost while the database "+
-			"is away", c.MaxDeliver)
-	case c.InactiveThreshold > 0:
-		return nil, fmt.Errorf("the consumer's inactive_threshold is %s: it must be 0, or the server removes it while no "+
-			"callback endpoint runs, with what it knows of messages that were taken", c.InactiveThreshold)
-	}
-	return consumer, nil
+	return "$JS.API."
 }
 
-// batch takes the next messages, or none if none comes for a while.
-func (r *Replies) batch(
-	ctx context.Context, consumer jetstream.Consumer, take func(context.Context, callback.Kept) callback.Fate,
-) error {
-	wait, cancel := context.WithTimeout(ctx, replyCall)
-	defer cancel()
-	batch, err := consumer.Fetch(batchOfReplies, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(replyCall/4))
+// ask makes one request to the API of JetStream, and reads its answer.
+func (r *Replies) ask(ctx context.Context, c *conn, what string, into any) error {
+	answer, err := c.exchange(ctx, question(r.api()+what, c.await(), nil), time.Now().Add(replyCall), replyCall)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, errors.New(said(c, err)))
+	case answer.status != 0:
+		return fmt.Errorf("%s: status %d", what, answer.status)
+	}
+	return readAll(answer.data, into)
+}
+
+// fit returns an error with what to change if the stream or the consumer could lose a report.
+func (r *Replies) fit(ctx context.Context, c *conn) error {
+	var stream struct {
+		streamInfo
+		Error *apiError `json:"error"`
+	}
+	if err := r.ask(ctx, c, "STREAM.INFO."+r.config.Replies.Stream, &stream); err != nil {
+		return err
+	}
+	var consumer struct {
+		consumerInfo
+		Error *apiError `json:"error"`
+	}
+	err := r.ask(ctx, c, "CONSUMER.INFO."+r.config.Replies.Stream+"."+r.config.Replies.Consumer, &consumer)
 	if err != nil {
-		return fmt.Errorf("asking for messages: %w", err)
+		return err
 	}
-	var all sync.WaitGroup
-	for message := range batch.Messages() {
-		all.Go(func() { r.settle(ctx, message, take) })
+	for _, failed := range []*apiError{stream.Error, consumer.Error} {
+		if failed != nil {
+			return errors.New(failed.Description)
+		}
 	}
-	all.Wait()
-	if err := batch.Error(); err != nil && wait.Err() == nil {
-		return fmt.Errorf("reading messages: %w", err)
+	faults := append(r.streamFaults(stream.Config), consumer.faults()...)
+	if len(faults) > 0 {
+		return errors.New(strings.Join(faults, "; "))
 	}
 	return nil
 }
 
-// settle has a message taken and tells the server what became of it. What the server does not hear of is
-// delivered again, and recognised.
-func (r *Replies) settle(
-	ctx context.Context, message jetstream.Msg, take func(context.Context, callback.Kept) callback.Fate,
-) {
-	about, err := message.Metadata()
-	if err == nil {
-		kept := callback.Kept{Header: make(http.Header), Body: message.Data(), Came: about.Timestamp}
-		for name, values := range message.Headers() {
-			for _, value := range values {
-				kept.Header.Add(name, value)
-			}
-		}
-		switch take(ctx, kept) {
-		case callback.Taken:
-			err = message.Ack()
-		case callback.Refused:
-			err = message.TermWithReason("it is no callback that will ever be accepted")
-		default:
-			err = message.NakWithDelay(replyAgain)
-		}
+// pull asks for one message, and returns nil if none comes for a while.
+func (r *Replies) pull(ctx context.Context, c *conn) (*message, error) {
+	what := "CONSUMER.MSG.NEXT." + r.config.Replies.Stream + "." + r.config.Replies.Consumer
+	body := fmt.Appendf(nil, `{"batch":1,"expires":%d}`, replyWait.Nanoseconds())
+	frame := question(r.api()+what, c.awaitPulled(), body)
+	m, err := c.exchange(ctx, frame, time.Now().Add(replyCall), replyWait+replyCall)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", what, errors.New(said(c, err)))
+	case strings.HasPrefix(m.reply, ackPrefix):
+		return &m, nil
+	case m.status == 404 || m.status == 408:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("%s: status %d", what, m.status)
 	}
+}
+
+// settle has a message taken and tells the server what became of it. If the context has ended meanwhile it tells
+// nothing, as it does after any fault: the message is delivered again, and what was recorded of it is recognised.
+func (r *Replies) settle(ctx context.Context, c *conn, m *message, into callback.Taker) error {
+	deliveries, sequence, err := r.delivered(m.reply)
 	if err != nil {
-		r.log.WarnContext(ctx, "what became of a callback was not told to the stream, which delivers it again",
-			"stream", r.config.Replies.Stream, "error", err)
+		return err
 	}
+	kept := callback.Kept{
+		Header: headerOf(m.head), Body: m.data, TooLong: m.long, Deliveries: deliveries, Last: deliveries >= refusals,
+		From: fmt.Sprintf("message %d of stream %s", sequence, r.config.Replies.Stream),
+	}
+	word := ""
+	switch into.Take(ctx, kept) {
+	case callback.Taken:
+		word = "+ACK"
+	case callback.Refused:
+		if word = delayed(deliveries, replyRefused); kept.Last {
+			word = "+TERM"
+		}
+	default:
+		word = delayed(deliveries, replyAgain)
+		pause(ctx, time.Second) // the next would fare no better
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	frame := question(m.reply, c.await(), []byte(word))
+	if _, err := c.exchange(ctx, frame, time.Now().Add(replyCall), replyCall); err != nil {
+		return fmt.Errorf("acknowledging %s: %w", kept.From, errors.New(said(c, err)))
+	}
+	return nil
+}
+
+// delayed asks for another delivery after a wait that doubles with each.
+func delayed(deliveries int, most time.Duration) string {
+	wait := most
+	if n := deliveries - 1; n < 20 {
+		wait = min(most, replySoon<<n)
+	}
+	return fmt.Sprintf(`-NAK {"delay": %d}`, wait.Nanoseconds())
+}
+
+// delivered reads how often a message was delivered, and its sequence in the stream, from where it is acknowledged:
+// $JS.ACK.[DOMAIN.ACCOUNT.]STREAM.CONSUMER.DELIVERIES.SEQUENCE and more.
+func (r *Replies) delivered(reply string) (deliveries int, sequence uint64, err error) {
+	tokens := strings.Split(reply, ".")
+	if len(tokens) >= 11 {
+		tokens = tokens[2:]
+	}
+	if len(tokens) < 9 || tokens[2] != r.config.Replies.Stream || tokens[3] != r.config.Replies.Consumer {
+		return 0, 0, errors.New("a message came that is not of the consumer")
+	}
+	deliveries, err1 := strconv.Atoi(tokens[4])
+	sequence, err2 := strconv.ParseUint(tokens[5], 10, 64)
+	if err := errors.Join(err1, err2); err != nil || deliveries < 1 {
+		return 0, 0, errors.New("a message came without its number")
+	}
+	return deliveries, sequence, nil
+}
+
+// headerOf reads the headers of a message. Names in another case are the same, as over HTTP.
+func headerOf(head []byte) http.Header {
+	header := make(http.Header)
+	_, lines, _ := strings.Cut(string(head), "\r\n")
+	for line := range strings.SplitSeq(lines, "\r\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			header.Add(name, strings.TrimSpace(value))
+		}
+	}
+	return header
 }

@@ -196,3 +196,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestRepliesFaults: two rails that would take each other's callbacks, callbacks that nothing reads, and a stream that
+// has the payments are refused.
+func TestRepliesFaults(t *testing.T) {
+	const rail = `
+  - rail_type: %s
+    adapter: nats
+    profile: {acceptance: FINAL, kind: message}
+    nats: {servers: ["tls://n.example:4222"], stream: PAYMENTS, subject: "p.{participant_id}", replies: %s}
+`
+	const read = `    callback: {secrets: ["env:S"], key: key, status: status, statuses: {DONE: EXECUTED}}
+`
+	at := func(stream, consumer string) string { return fmt.Sprintf(`{stream: %s, consumer: %s}`, stream, consumer) }
+	one := fmt.Sprintf(rail, "one", at("REPLIES", "a")) + read
+	for _, c := range []struct{ text, want string }{
+		{one + fmt.Sprintf(rail, "two", at("REPLIES", "b")) + read, ""},
+		{one + fmt.Sprintf(rail, "two", at("REPLIES", "a")) + read, "rails.1.nats.replies is that of rails.0 too"},
+		{fmt.Sprintf(rail, "one", at("REPLIES", "a")), "nats.replies is given but callback is missing"},
+		{fmt.Sprintf(rail, "one", at("PAYMENTS", "a")) + read, "replies.stream is \"PAYMENTS\", the stream of the payments"},
+		{fmt.Sprintf(rail, "one", at("RE.PLIES", "a>")) + read, "replies.consumer is \"a>\""},
+	} {
+		_, err := railconfig.Parse([]byte("rails:"+c.text), nil)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s\n%v, want %q", c.text, err, c.want)
+		}
+	}
+}

@@ -167,6 +167,9 @@ var notFields = []string{
 	"persist_mode", "num_replicas", "max_msgs", "max_bytes", "max_msgs_per_subject", "discard_new_per_subject", "max_age",
 	"duplicate_window", "max_msg_size", "max_payload", "subject_transform", "no_ack", "allow_rollup_hdrs",
 	"allow_msg_counter", "sync_interval", "handshake_first",
+	// settings of a consumer, and what callbacks are counted as
+	"ack_policy", "deliver_policy", "replay_policy", "priority_policy", "max_deliver", "max_ack_pending", "headers_only",
+	"inactive_threshold", "not_ours", "not_read",
 }
 
 // TestPageNames: what the prose of docs/rails.md writes like a field is one.

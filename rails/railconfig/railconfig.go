@@ -9,7 +9,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -108,7 +107,7 @@ func parse(text []byte, getenv func(string) string, check func(*RailConfig) []er
 	if err == nil && len(file.Rails) == 0 {
 		all = append(all, errors.New("the file names no rail"))
 	}
-	first := map[string]int{}
+	first, replies := map[string]int{}, map[string]int{}
 	for n := range file.Rails {
 		rail := &file.Rails[n]
 		rail.allowNoop, rail.getenv = file.AllowNoop, getenv
@@ -121,6 +120,15 @@ func parse(text []byte, getenv func(string) string, check func(*RailConfig) []er
 				lines.Of(at+".rail_type"), at, rail.RailType, other))
 		}
 		first[rail.RailType] = n
+		if rail.NATS == nil || rail.NATS.Replies == nil {
+			continue
+		}
+		place := rail.NATS.RepliesAt()
+		if other, twice := replies[place]; twice {
+			all = append(all, fmt.Errorf("line %d: %s.nats.replies is that of rails.%d too, so that one rail would take and "+
+				"refuse the callbacks of the other: give each a consumer of its own", lines.Of(at+".nats.replies"), at, other))
+		}
+		replies[place] = n
 	}
 	if err := errors.Join(all...); err != nil {
 		return File{}, fmt.Errorf("%w:\n%w", ErrBadFile, err)
@@ -293,14 +301,14 @@ func (f File) Callbacks(getenv func(string) string) (map[string]*callback.Reader
 
 // CallbackSources returns a source for each rail whose callbacks are messages of a stream. It resolves the
 // secrets and connects to nothing.
-func (f File) CallbackSources(getenv func(string) string, log *slog.Logger) (map[string]callback.Source, error) {
+func (f File) CallbackSources(getenv func(string) string) (map[string]callback.Source, error) {
 	sources := make(map[string]callback.Source)
 	var all []error
 	for _, rail := range f.Rails {
 		if rail.NATS == nil || rail.NATS.Replies == nil {
 			continue
 		}
-		source, err := nats.OpenReplies(*rail.NATS, getenv, log.With("rail_type", rail.RailType))
+		source, err := nats.OpenReplies(*rail.NATS, getenv)
 		if err != nil {
 			all = append(all, fmt.Errorf("callbacks of rail %s: nats: %w", rail.RailType, err))
 			continue

@@ -1,12 +1,17 @@
 package brokers_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,10 +122,12 @@ func newReplies(t *testing.T) *replies {
 	r := &replies{t: t, ledger: &late{payments: map[payment.ID]bool{}, outcomes: map[payment.ID]payment.Result{}},
 		log: &heardLog{}}
 	r.server = brokers.Start(t, func(o *server.Options) {
+		o.MaxPayload = 8 << 20
 		o.Users = []*server.User{{Username: admin, Password: admin}, {
 			Username: "rail", Password: "rail", Permissions: &server.Permissions{
 				Publish: &server.SubjectPermission{Allow: []string{
-					"$JS.API.CONSUMER.INFO.REPLIES.railhead", "$JS.API.CONSUMER.MSG.NEXT.REPLIES.railhead",
+					"$JS.API.STREAM.INFO.REPLIES", "$JS.API.CONSUMER.INFO.REPLIES.railhead",
+					"$JS.API.CONSUMER.MSG.NEXT.REPLIES.railhead",
 					"$JS.ACK.REPLIES.railhead.>",
 				}},
 				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX_railhead.>"}},
@@ -149,18 +156,31 @@ func (r *replies) as(do func(context.Context, jetstream.JetStream) error) {
 	}
 }
 
-// consumer makes the stream, and its consumer with a change.
+// stream makes the stream with a change, or changes it.
+func (r *replies) stream(change func(*jetstream.StreamConfig)) {
+	r.t.Helper()
+	r.as(func(ctx context.Context, js jetstream.JetStream) error {
+		config := jetstream.StreamConfig{
+			Name: "REPLIES", Subjects: []string{"replies.>"}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+		}
+		if change != nil {
+			change(&config)
+		}
+		_, err := js.CreateOrUpdateStream(ctx, config)
+		return err
+	})
+}
+
+// consumer makes the consumer with a change.
 func (r *replies) consumer(change func(*jetstream.ConsumerConfig)) {
 	r.t.Helper()
 	r.as(func(ctx context.Context, js jetstream.JetStream) error {
-		stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-			Name: "REPLIES", Subjects: []string{"replies.>"}, Storage: jetstream.FileStorage,
-		})
+		stream, err := js.Stream(ctx, "REPLIES")
 		if err != nil {
 			return err
 		}
 		config := jetstream.ConsumerConfig{
-			Durable: "railhead", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second,
+			Durable: "railhead", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second, MaxAckPending: -1,
 		}
 		if change != nil {
 			change(&config)
@@ -195,9 +215,9 @@ func (r *replies) read() {
 	}
 	source, err := nats.OpenReplies(nats.Config{
 		Servers: []string{r.server.URL()}, AllowPlaintext: true, Stream: "PAYMENTS", Subject: "payments.{participant_id}",
-		User: "rail", Password: ref(r.t, "env:PASSWORD"),
+		Replicas: 1, User: "rail", Password: ref(r.t, "env:PASSWORD"),
 		Replies: &nats.RepliesConfig{Stream: "REPLIES", Consumer: "railhead"},
-	}, getenv, log)
+	}, getenv)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -205,9 +225,7 @@ func (r *replies) read() {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		source.Run(ctx, func(ctx context.Context, kept reader.Kept) reader.Fate {
-			return receiver.TakeKept(ctx, "events", kept)
-		})
+		source.Run(ctx, receiver.Kept("events"))
 	}()
 	r.t.Cleanup(func() { stop(); <-over })
 }
@@ -220,11 +238,12 @@ func ref(t *testing.T, text string) (r secret.Ref) {
 	return r
 }
 
-// reply publishes what a consumer reports of a payment, signed by the secret.
+// reply publishes what a consumer reported of a payment three hours ago, signed by the secret.
 func (r *replies) reply(event, key, by string) {
 	r.t.Helper()
 	r.as(func(ctx context.Context, js jetstream.JetStream) error {
-		body, stamp := `{"key": "`+key+`", "status": "DONE"}`, strconv.FormatInt(time.Now().Unix(), 10)
+		stamp := strconv.FormatInt(time.Now().Add(-3*time.Hour).Unix(), 10)
+		body := `{"key": "` + key + `", "status": "DONE"}`
 		secret, err := base64.StdEncoding.DecodeString(by)
 		if err != nil {
 			return err
@@ -269,73 +288,164 @@ func (r *replies) await(what string, outcomes int, open int) {
 }
 
 // TestReplies tests that what consumers report by messages is recorded once: what came before the endpoint started,
-// what came while the database was away, and what came after the server started again.
+// what came while the database was away, and what came after the server started again. What is refused comes again.
 func TestReplies(t *testing.T) {
 	t.Parallel()
 	r := newReplies(t)
+	r.stream(nil)
 	r.consumer(nil)
 	first, second, third := r.payment(), r.payment(), r.payment()
+	forgotten := payment.NewID()
 	r.reply("evt_1", payment.RailKey(first), replySecret)
 	r.reply("evt_1", payment.RailKey(first), replySecret)
 	r.reply("evt_2", payment.RailKey(first), "b3RoZXIgc2VjcmV0IG9mIGEgdGhpZWY=")
-	r.reply("evt_3", payment.RailKey(payment.NewID()), replySecret)
+	r.reply("evt_3", payment.RailKey(forgotten), replySecret)
 	r.reply("evt_4", "not a key", replySecret)
 	r.read()
-	r.await("the first report alone to be recorded, and all to be settled", 1, 0)
-	_, heard := r.ledger.recorded()
+	r.await("the first report alone to be recorded, and three to be refused", 1, 3)
 	for _, what := range []string{"IN", "MINE", callback.Unsigned, callback.NotOurs, callback.Unreadable} {
-		if got := strings.Count(" "+strings.Join(heard, " ")+" ", " "+what+" "); got != 1 {
-			t.Errorf("%s was heard %d times, want once: %v", what, got, heard)
-		}
+		r.hears(what)
 	}
+	if !strings.Contains(r.log.String(), `from="message 3 of stream REPLIES" delivery=1 webhook_id=evt_2`) {
+		t.Errorf("the refusal is not in the log:\n%s", r.log)
+	}
+	r.ledger.set(func() { r.ledger.payments[forgotten] = true })
+	r.await("the report of a payment that was not known", 2, 2)
 
 	r.ledger.set(func() { r.ledger.away = true })
 	r.reply("evt_5", payment.RailKey(second), replySecret)
-	if err := await.Until(t.Context(), 20*time.Second, "a report that is not recorded", func() (bool, error) {
-		_, heard := r.ledger.recorded()
-		return strings.Contains(strings.Join(heard, " "), callback.Failed), nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	r.await("the report to wait", 1, 1)
+	r.hears(callback.Failed)
+	r.await("the report to wait", 2, 3)
 	r.ledger.set(func() { r.ledger.away = false })
-	r.await("the report to be recorded when the database is back", 2, 0)
+	r.await("the report to be recorded when the database is back", 3, 2)
 
 	r.server.End()
 	r.server.Begin(t)
 	r.reply("evt_6", payment.RailKey(third), replySecret)
-	r.await("the report to a server that has started again", 3, 0)
+	r.await("the report to a server that has started again", 4, 2)
 }
 
-// TestRepliesAreNotLost tests that a consumer whose settings would lose reports is not read, until it is made anew.
+// hears waits until something was made of a callback.
+func (r *replies) hears(what string) {
+	r.t.Helper()
+	if err := await.Until(r.t.Context(), 20*time.Second, what, func() (bool, error) {
+		_, heard := r.ledger.recorded()
+		return slices.Contains(heard, what), nil
+	}); err != nil {
+		r.t.Fatalf("%v\n%s", err, r.log)
+	}
+}
+
+// TestHostileReplies tests that messages which look like the server's own, or are too long, hold up no report.
+func TestHostileReplies(t *testing.T) {
+	t.Parallel()
+	r := newReplies(t)
+	r.stream(nil)
+	r.consumer(nil)
+	for _, header := range []natsgo.Header{
+		{"Status": {"404"}, "Description": {"No Messages"}}, {"Status": {"408"}}, {"Status": {"503"}}, {"Status": {"100"}},
+		{"Status": {"409"}, "Description": {"Consumer Deleted"}}, {"Nats-Pin-Id": {"x"}}, {},
+		{"Webhook-Id": {"evt"}, "webhook-id": {"other"}, "webhook-timestamp": {"noon"}, "webhook-signature": {"v1,"}},
+	} {
+		r.publish(header, nil)
+	}
+	r.publish(natsgo.Header{"x": {strings.Repeat("y", 60_000)}}, []byte(strings.Repeat("x", 3<<20)))
+	for _, status := range []string{
+		"404 No Messages", "408 Request Timeout", "503", "409 Consumer Deleted", "100 Idle Heartbeat",
+	} {
+		r.raw("NATS/1.0 " + status + "\r\n\r\n")
+	}
+	r.reply("evt_1", payment.RailKey(r.payment()), replySecret)
+	r.read()
+	r.await("the report behind 14 others", 1, 14)
+	if _, heard := r.ledger.recorded(); slices.Contains(heard, callback.Unread) {
+		t.Errorf("a message ended the reading: %v\n%s", heard, r.log)
+	}
+}
+
+// raw publishes a message with headers that no client library writes.
+func (r *replies) raw(head string) {
+	r.t.Helper()
+	at, err := url.Parse(r.server.URL())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", at.Host)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "CONNECT {\"user\":%q,\"pass\":%q,\"headers\":true,\"verbose\":false}\r\n", admin, admin)
+	fmt.Fprintf(conn, "HPUB replies.events %d %d\r\n%s\r\nPING\r\n", len(head), len(head), head)
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "PONG") {
+			return
+		}
+		if strings.HasPrefix(lines.Text(), "-ERR") {
+			r.t.Fatal(lines.Text())
+		}
+	}
+	r.t.Fatal("the server did not answer")
+}
+
+func (r *replies) publish(header natsgo.Header, data []byte) {
+	r.t.Helper()
+	r.as(func(ctx context.Context, js jetstream.JetStream) error {
+		_, err := js.PublishMsg(ctx, &natsgo.Msg{Subject: "replies.events", Data: data, Header: header})
+		return err
+	})
+}
+
+// TestRepliesAreNotLost tests that a stream or a consumer whose settings would lose reports is not read, until it is
+// set or made as it has to be.
 func TestRepliesAreNotLost(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		setting string
-		change  func(*jetstream.ConsumerConfig)
+	for name, c := range map[string]struct {
+		stream   func(*jetstream.StreamConfig)
+		consumer func(*jetstream.ConsumerConfig)
 	}{
-		{"ack_policy", func(c *jetstream.ConsumerConfig) { c.AckPolicy, c.AckWait = jetstream.AckNonePolicy, 0 }},
-		{"ack_policy", func(c *jetstream.ConsumerConfig) { c.AckPolicy = jetstream.AckAllPolicy }},
-		{"max_deliver", func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 3 }},
-		{"inactive_threshold", func(c *jetstream.ConsumerConfig) { c.InactiveThreshold = time.Hour }},
+		"the stream's max_age":           {stream: func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }},
+		"the stream's discard":           {stream: func(c *jetstream.StreamConfig) { c.Discard, c.MaxMsgs = jetstream.DiscardOld, 9 }},
+		"the stream's allow_rollup_hdrs": {stream: func(c *jetstream.StreamConfig) { c.AllowRollup = true }},
+		"the consumer's ack_policy is none": {consumer: func(c *jetstream.ConsumerConfig) {
+			c.AckPolicy, c.AckWait, c.MaxAckPending = jetstream.AckNonePolicy, 0, 0
+		}},
+		"the consumer's ack_policy is all": {consumer: func(c *jetstream.ConsumerConfig) {
+			c.AckPolicy = jetstream.AckAllPolicy
+		}},
+		"the consumer's max_deliver":        {consumer: func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 3 }},
+		"the consumer's max_ack_pending":    {consumer: func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 0 }},
+		"the consumer's headers_only":       {consumer: func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true }},
+		"the consumer's inactive_threshold": {consumer: func(c *jetstream.ConsumerConfig) { c.InactiveThreshold = time.Hour }},
+		"the consumer's deliver_policy": {consumer: func(c *jetstream.ConsumerConfig) {
+			c.DeliverPolicy = jetstream.DeliverLastPolicy
+		}},
+		"the consumer's replay_policy": {consumer: func(c *jetstream.ConsumerConfig) {
+			c.ReplayPolicy = jetstream.ReplayOriginalPolicy
+		}},
+		"the consumer's pause_until": {consumer: func(c *jetstream.ConsumerConfig) {
+			until := time.Now().Add(time.Hour)
+			c.PauseUntil = &until
+		}},
 	} {
-		t.Run(c.setting, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newReplies(t)
-			r.consumer(c.change)
+			r.stream(c.stream)
+			r.consumer(c.consumer)
 			r.reply("evt_1", payment.RailKey(r.payment()), replySecret)
 			r.read()
-			if err := await.Until(t.Context(), 20*time.Second, "the refusal", func() (bool, error) {
-				return strings.Contains(r.log.String(), "the consumer's "+c.setting+" is"), nil
-			}); err != nil {
-				t.Fatalf("%v\n%s", err, r.log)
+			r.hears(callback.Unread)
+			if got, _ := r.ledger.recorded(); got > 0 || !strings.Contains(r.log.String(), name) {
+				t.Fatalf("%d reports are recorded:\n%s", got, r.log)
 			}
-			r.await("the report to wait", 0, 1)
+			r.stream(nil)
 			r.as(func(ctx context.Context, js jetstream.JetStream) error {
 				return js.DeleteConsumer(ctx, "REPLIES", "railhead")
 			})
 			r.consumer(nil)
-			r.await("the report to be recorded by another consumer", 1, 0)
+			r.await("the report to be recorded", 1, 0)
 		})
 	}
 }

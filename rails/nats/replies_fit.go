@@ -1,0 +1,80 @@
+package nats
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// streamFaults returns what in the settings of a stream removes reports that were not read.
+func (r *Replies) streamFaults(c streamConfig) []string {
+	l := faultList{of: "stream"}
+	l.refuse(c.Storage != "file", "storage is %s and forgets everything at a restart: it must be file", c.Storage)
+	l.refuse(c.Replicas < r.config.Replicas, "num_replicas is %d, must be at least nats.replicas %d", c.Replicas,
+		r.config.Replicas)
+	l.refuse(c.Retention != "limits", "retention is %s and removes reports that were given up: it must be limits",
+		c.Retention)
+	l.refuse(c.Rollup, "allow_rollup_hdrs lets one message erase all others: it must be false")
+	bounded := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxPerSubject > 0
+	l.refuse(bounded && c.Discard != "new", "discard is %s with max_msgs, max_bytes or max_msgs_per_subject: reports "+
+		"would be removed before they are read; it must be new", c.Discard)
+	l.refuse(c.MaxPerSubject > 0 && !c.DiscardPerSubject, "max_msgs_per_subject is %d without discard_new_per_subject, "+
+		"so that older reports are removed: set it to -1", c.MaxPerSubject)
+	l.refuse(c.MaxAge > 0 && c.MaxAge < keptAtLeast, "max_age is %s: reports that old are removed although they were not "+
+		"read; it must be 0, or at least %s", c.MaxAge, payment.Duration(keptAtLeast))
+	return l.all
+}
+
+// consumerInfo is what a server reports about a consumer, as far as it decides about reports.
+type consumerInfo struct {
+	Config struct {
+		Durable       string        `json:"durable_name"`
+		Deliver       string        `json:"deliver_policy"`
+		Ack           string        `json:"ack_policy"`
+		Replay        string        `json:"replay_policy"`
+		Push          string        `json:"deliver_subject"`
+		Priority      string        `json:"priority_policy"`
+		MaxDeliver    int           `json:"max_deliver"`
+		MaxAckPending int           `json:"max_ack_pending"`
+		HeadersOnly   bool          `json:"headers_only"`
+		Inactive      time.Duration `json:"inactive_threshold"`
+	} `json:"config"`
+	Paused bool `json:"paused"`
+}
+
+// faults returns what in the settings of a consumer loses reports or holds them up.
+func (i consumerInfo) faults() []string {
+	c, l := i.Config, faultList{of: "consumer"}
+	l.refuse(c.Durable == "", "durable_name is empty: it must be durable, or it forgets what was read")
+	l.refuse(c.Ack != "explicit", "ack_policy is %s: it must be explicit, or reports that are not recorded are lost",
+		c.Ack)
+	l.refuse(c.MaxDeliver > 0, "max_deliver is %d: it must be -1, or reports are lost while the database is away",
+		c.MaxDeliver)
+	l.refuse(c.MaxAckPending > 0, "max_ack_pending is %d: it must be -1, or as many that are not ours hold up all others",
+		c.MaxAckPending)
+	l.refuse(c.HeadersOnly, "headers_only is true: it must be false, or no report has a content")
+	l.refuse(c.Deliver == "new" || strings.HasPrefix(c.Deliver, "last"),
+		"deliver_policy is %s, which skips reports: it must be all, or begin at a sequence or a time", c.Deliver)
+	l.refuse(c.Replay == "original", "replay_policy is original, which waits as long as there was between reports: it "+
+		"must be instant")
+	l.refuse(c.Push != "", "deliver_subject is set: it must be a pull consumer")
+	l.refuse(c.Priority != "" && c.Priority != "none", "priority_policy is %s: it must be none", c.Priority)
+	l.refuse(c.Inactive > 0, "inactive_threshold is %s: it must be 0, or the server removes it while no callback "+
+		"endpoint runs, with what it knows of reports that were taken", c.Inactive)
+	l.refuse(i.Paused, "pause_until is in the future: resume it")
+	return l.all
+}
+
+// faultList are faults of the settings of a stream or a consumer, each with what to change.
+type faultList struct {
+	of  string
+	all []string
+}
+
+func (l *faultList) refuse(wrong bool, format string, args ...any) {
+	if wrong {
+		l.all = append(l.all, "the "+l.of+"'s "+fmt.Sprintf(format, args...))
+	}
+}
