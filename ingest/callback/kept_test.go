@@ -59,8 +59,13 @@ func TestKept(t *testing.T) {
 	take("without a database", executed, reader.Again, callback.Failed)
 	w.store.isAway.Store(false)
 	w.suspended.Store(true)
-	take("a payment that the database may have forgotten", unknown, reader.Again, callback.Failed)
+	take("a payment that the database may have forgotten", unknown, reader.Later, callback.Failed)
 	w.suspended.Store(false)
+	w.taker.Checked = func() bool { return false }
+	if fate := w.taker.Kept(w.rail).Take(t.Context(), executed); fate != reader.Again {
+		t.Errorf("before the server was checked: %d, want it again", fate)
+	}
+	w.taker.Checked = nil
 	w.tells("before it is taken", id, "DISPATCHING ACCEPTED(1), INQUIRE")
 
 	for _, heard := range []string{"SETTLED", "MINE"} {

@@ -69,6 +69,9 @@ type Receiver struct {
 	// Suspended reports whether the database may have forgotten payments. The rail is then asked to
 	// repeat a callback for an unknown payment. Nil: never.
 	Suspended func() bool
+	// Checked reports whether the server was found to be the one that it was. What is kept waits until then, since
+	// days of it could be recorded on a server that forgets them. Nil: always.
+	Checked func() bool
 }
 
 // NewReceiver returns a Receiver with the readers by rail. The timeout bounds the wait of a
@@ -99,6 +102,7 @@ func (r *Receiver) Register(mux *http.ServeMux) {
 type answer struct {
 	status int
 	why    string // empty for 204
+	later  bool   // with 503: the database may have forgotten the payment
 }
 
 var recorded = answer{status: http.StatusNoContent}
@@ -148,6 +152,9 @@ type taker struct {
 // Take implements callback.Taker. The sender does not hear of an answer that refuses, as one over HTTP does, so that a
 // fault of our own, such as a missing secret, must not end the callback: it comes again for a day.
 func (t taker) Take(ctx context.Context, kept callback.Kept) callback.Fate {
+	if t.Checked != nil && !t.Checked() {
+		return callback.Again
+	}
 	ctx, span := t.begin(ctx, t.railType)
 	defer span.End()
 	var event callback.Event
@@ -155,10 +162,12 @@ func (t taker) Take(ctx context.Context, kept callback.Kept) callback.Fate {
 	if !kept.TooLong && len(kept.Body) <= callback.MaxBody {
 		event, err = t.readers[t.railType].ReadKept(kept.Header, kept.Body)
 	}
-	switch said := t.take(ctx, t.railType, event, err); said.status {
-	case http.StatusNoContent:
+	switch said := t.take(ctx, t.railType, event, err); {
+	case said.status == http.StatusNoContent:
 		return callback.Taken
-	case http.StatusServiceUnavailable:
+	case said.later:
+		return callback.Later
+	case said.status == http.StatusServiceUnavailable:
 		return callback.Again
 	default:
 		level, message := slog.LevelWarn, "a callback that is kept is refused; it comes again"
@@ -184,11 +193,11 @@ func (r *Receiver) take(ctx context.Context, railType string, event callback.Eve
 	case errors.Is(err, callback.ErrUnsigned):
 		r.watch.Received(railType, Unsigned)
 		r.log.WarnContext(ctx, "callback refused", "rail_type", railType, "error", err)
-		return answer{http.StatusUnauthorized, callback.ErrUnsigned.Error()}
+		return answer{status: http.StatusUnauthorized, why: callback.ErrUnsigned.Error()}
 	case err != nil:
 		r.watch.Received(railType, Unreadable)
 		r.log.WarnContext(ctx, "callback refused", "rail_type", railType, "error", err)
-		return answer{http.StatusBadRequest, err.Error()}
+		return answer{status: http.StatusBadRequest, why: err.Error()}
 	case event.Result == "":
 		r.watch.Received(railType, NoNews)
 		if event.Doubt != "" {
@@ -229,12 +238,13 @@ func (r *Receiver) record(ctx context.Context, railType string, event callback.E
 		r.watch.Received(railType, NotOurs)
 		r.log.WarnContext(ctx, "callback for a payment that is not ours",
 			"rail_type", railType, "rail_key", payment.RailKey(event.RailKey))
-		return answer{http.StatusNotFound, "no such payment"}
+		return answer{status: http.StatusNotFound, why: "no such payment"}
 	case err != nil:
 		r.watch.Received(railType, Failed)
 		r.log.ErrorContext(ctx, "callback not recorded; it is asked for again",
 			"rail_type", railType, "outbox_id", outboxID, "error", err)
-		return answer{http.StatusServiceUnavailable, "not recorded, send it again"}
+		return answer{status: http.StatusServiceUnavailable, why: "not recorded, send it again",
+			later: forgotten || errors.Is(err, outbox.ErrMayBeForgotten)}
 	default:
 		r.watch.Received(railType, string(verdict))
 		r.watch.Recorded(outcome, verdict)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/lineage"
@@ -34,6 +35,7 @@ type Service struct {
 	heart    *service.Heart
 	log      *slog.Logger
 	once     service.Once
+	checked  atomic.Bool // by the last round
 }
 
 // Round is the result of one check of the server.
@@ -77,7 +79,9 @@ func New(
 		Name: config.WorkerID, Kind: "callback", Host: config.Host, Version: config.Version, Every: config.HeartbeatEvery,
 		Asserted: config.Asserted, OtherLogin: config.OtherLogin,
 	}, beat, log)
-	return &Service{config: config, receiver: receiver, listen: listen, guard: guard, heart: heart, log: log}, nil
+	s := &Service{config: config, receiver: receiver, listen: listen, guard: guard, heart: heart, log: log}
+	receiver.Checked = s.checked.Load
+	return s, nil
 }
 
 // Run serves until the context ends, then lets recordings finish within the drain time of the cell.
@@ -134,7 +138,9 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 	within, cancel := context.WithTimeout(ctx, s.config.StoreTimeout)
 	defer cancel()
-	switch err := s.guard.Look(within); {
+	err := s.guard.Look(within)
+	s.checked.Store(err == nil)
+	switch {
 	case service.Fatal(err):
 		return Round{}, err
 	case err != nil:
@@ -146,7 +152,7 @@ func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 	if round.Suspended {
 		status = "suspended"
 	}
-	err := s.heart.Beat(ctx, status)
+	err = s.heart.Beat(ctx, status)
 	if service.Fatal(err) {
 		return round, err
 	}

@@ -85,7 +85,8 @@ type Fate int
 
 // The fates of a callback. The zero value asks for it again.
 const (
-	Again   Fate = iota // not recorded
+	Again   Fate = iota // not recorded, because the database is away or busy
+	Later               // not recorded, because the database may have forgotten its payment
 	Taken               // its evidence is durable, or it was no news
 	Refused             // it is not signed, not readable or not about a payment of ours, as far as is known now
 )

@@ -58,6 +58,7 @@ type conn struct {
 // message is what a server delivered.
 type message struct {
 	status int    // of an answer without a body, such as 503; 0: none
+	why    string // the server's words for the status
 	reply  string // where an answer to the message goes
 	head   []byte // its headers, as they were sent
 	data   []byte
@@ -178,7 +179,9 @@ func (c *conn) read() {
 		verb, rest, _ := strings.Cut(string(line), " ")
 		switch strings.ToUpper(verb) {
 		case "MSG", "HMSG":
-			if c.deliver(strings.Fields(rest), strings.ToUpper(verb) == "HMSG") != nil {
+			// A subject may have any byte but these two and those that end a line.
+			args := strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' })
+			if c.deliver(args, strings.ToUpper(verb) == "HMSG") != nil {
 				return
 			}
 		case "PING":
@@ -248,6 +251,8 @@ func (c *conn) deliver(args []string, hasHeaders bool) error {
 	m := message{reply: reply, head: all[:head], data: all[head:total]}
 	if status, ok := bytes.CutPrefix(all[:head], []byte("NATS/1.0 ")); ok {
 		m.status, _ = strconv.Atoi(string(status[:min(3, len(status))]))
+		line, _, _ := bytes.Cut(status, []byte("\r"))
+		m.why = string(line)
 	}
 	c.pass(args[0], m)
 	return nil

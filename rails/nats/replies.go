@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
@@ -53,11 +54,12 @@ const (
 	replyWait     = 10 * time.Second // for a message, before it is asked for again
 	replyCall     = 5 * time.Second  // of a connection, and of each question to it
 	replyPause    = 5 * time.Second  // after a fault, until the servers are connected to again
-	replySoon     = 5 * time.Second  // until the second delivery of a message that was not settled; then twice as long
-	replyAgain    = time.Minute      // the longest, if it could not be recorded
-	replyRefused  = time.Hour        // the longest, if it is refused
-	// refusals is how often a message is refused before it is given up: a day after the first time.
-	refusals = 34
+	replyAgain    = time.Minute      // the longest, until a message that was not recorded comes again
+	replyLater    = time.Hour        // the longest, until one that is refused, or that may be forgotten, comes again
+	// refusedFor is how long this process refuses a message until it gives it up.
+	refusedFor = 24 * time.Hour
+	// refusalsKnown bounds the messages of which the first refusal is remembered; others are not given up.
+	refusalsKnown = 100_000
 	// keptAtLeast is the least age at which a stream may remove a message that was not read.
 	keptAtLeast = 7 * 24 * time.Hour
 	ackPrefix   = "$JS.ACK."
@@ -66,6 +68,9 @@ const (
 // Replies reads callbacks from a durable consumer. It is a callback.Source.
 type Replies struct {
 	servers
+
+	mu      sync.Mutex
+	refused map[uint64]time.Time // when each message was refused first, by its sequence
 }
 
 // OpenReplies returns the source of a rail's callbacks, or all faults of the configuration in one error. It
@@ -82,7 +87,7 @@ func OpenReplies(config Config, getenv func(string) string) (*Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Replies{servers: servers{config: config, login: by}}, nil
+	return &Replies{servers: servers{config: config, login: by}, refused: make(map[uint64]time.Time)}, nil
 }
 
 // Run implements callback.Source. A fault of the servers, the stream or the consumer is reported and tried again.
@@ -182,7 +187,7 @@ func (r *Replies) fit(ctx context.Context, c *conn) error {
 			return errors.New(failed.Description)
 		}
 	}
-	faults := append(r.streamFaults(stream.Config), consumer.faults()...)
+	faults := append(r.streamFaults(stream.Config), consumer.faults(r.config.Replicas)...)
 	if len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))
 	}
@@ -203,7 +208,7 @@ func (r *Replies) pull(ctx context.Context, c *conn) (*message, error) {
 	case m.status == 404 || m.status == 408:
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("%s: status %d", what, m.status)
+		return nil, fmt.Errorf("%s: the server says %s", what, rails.Sanitize(m.why))
 	}
 }
 
@@ -215,21 +220,21 @@ func (r *Replies) settle(ctx context.Context, c *conn, m *message, into callback
 		return err
 	}
 	kept := callback.Kept{
-		Header: headerOf(m.head), Body: m.data, TooLong: m.long, Deliveries: deliveries, Last: deliveries >= refusals,
+		Header: headerOf(m.head), Body: m.data, TooLong: m.long, Deliveries: deliveries, Last: r.refusedLong(sequence),
 		From: fmt.Sprintf("message %d of stream %s", sequence, r.config.Replies.Stream),
 	}
-	word := ""
-	switch into.Take(ctx, kept) {
-	case callback.Taken:
-		word = "+ACK"
-	case callback.Refused:
-		if word = delayed(deliveries, replyRefused); kept.Last {
-			word = "+TERM"
-		}
-	default:
+	fate := into.Take(ctx, kept)
+	word := "+ACK"
+	switch {
+	case fate == callback.Refused && kept.Last:
+		word = "+TERM"
+	case fate == callback.Refused, fate == callback.Later:
+		word = delayed(deliveries, replyLater)
+	case fate != callback.Taken:
 		word = delayed(deliveries, replyAgain)
-		pause(ctx, time.Second) // the next would fare no better
+		pause(ctx, time.Second) // the database is away: the next would fare no better
 	}
+	r.remember(sequence, fate == callback.Refused && !kept.Last)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -240,12 +245,31 @@ func (r *Replies) settle(ctx context.Context, c *conn, m *message, into callback
 	return nil
 }
 
-// delayed asks for another delivery after a wait that doubles with each.
-func delayed(deliveries int, most time.Duration) string {
-	wait := most
-	if n := deliveries - 1; n < 20 {
-		wait = min(most, replySoon<<n)
+// refusedLong reports whether a message was refused first so long ago that it is given up if it is refused again.
+func (r *Replies) refusedLong(sequence uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first, known := r.refused[sequence]
+	return known && time.Since(first) >= refusedFor
+}
+
+// remember keeps when a message was refused first, as long as it is.
+func (r *Replies) remember(sequence uint64, refused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.refused[sequence]
+	switch {
+	case !refused:
+		delete(r.refused, sequence)
+	case !known && len(r.refused) < refusalsKnown:
+		r.refused[sequence] = time.Now()
 	}
+}
+
+// delayed asks for another delivery after 5 s, 1 min, 10 min, and then an hour, but the longest wait at most.
+func delayed(deliveries int, most time.Duration) string {
+	waits := []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
+	wait := min(waits[min(deliveries, len(waits))-1], most)
 	return fmt.Sprintf(`-NAK {"delay": %d}`, wait.Nanoseconds())
 }
 

@@ -22,6 +22,11 @@ func (r *Replies) streamFaults(c streamConfig) []string {
 		"would be removed before they are read; it must be new", c.Discard)
 	l.refuse(c.MaxPerSubject > 0 && !c.DiscardPerSubject, "max_msgs_per_subject is %d without discard_new_per_subject, "+
 		"so that older reports are removed: set it to -1", c.MaxPerSubject)
+	l.refuse(c.NoAck, "no_ack is set, so that no report is acknowledged to its sender: it must be false")
+	l.refuse(c.PersistMode != "" && c.PersistMode != "default",
+		"persist_mode is %s and acknowledges before a report is written: it must be default", c.PersistMode)
+	l.refuse(c.MaxMsgSize < 1 || c.MaxMsgSize > maxAnswer, "max_msg_size is %d: it must be 1 to %d, so that a long "+
+		"message holds up no report; 131072 is enough", c.MaxMsgSize, maxAnswer)
 	l.refuse(c.MaxAge > 0 && c.MaxAge < keptAtLeast, "max_age is %s: reports that old are removed although they were not "+
 		"read; it must be 0, or at least %s", c.MaxAge, payment.Duration(keptAtLeast))
 	return l.all
@@ -39,13 +44,20 @@ type consumerInfo struct {
 		MaxDeliver    int           `json:"max_deliver"`
 		MaxAckPending int           `json:"max_ack_pending"`
 		HeadersOnly   bool          `json:"headers_only"`
+		InMemory      bool          `json:"mem_storage"`
+		Replicas      int           `json:"num_replicas"` // 0: as the stream
+		AckWait       time.Duration `json:"ack_wait"`
+		Backoff       []int64       `json:"backoff"`
 		Inactive      time.Duration `json:"inactive_threshold"`
 	} `json:"config"`
 	Paused bool `json:"paused"`
 }
 
+// Bounds of the time for which a consumer waits for an acknowledgement.
+const ackWaitLeast, ackWaitMost = 30 * time.Second, 10 * time.Minute
+
 // faults returns what in the settings of a consumer loses reports or holds them up.
-func (i consumerInfo) faults() []string {
+func (i consumerInfo) faults(replicas int) []string {
 	c, l := i.Config, faultList{of: "consumer"}
 	l.refuse(c.Durable == "", "durable_name is empty: it must be durable, or it forgets what was read")
 	l.refuse(c.Ack != "explicit", "ack_policy is %s: it must be explicit, or reports that are not recorded are lost",
@@ -54,6 +66,14 @@ func (i consumerInfo) faults() []string {
 		c.MaxDeliver)
 	l.refuse(c.MaxAckPending > 0, "max_ack_pending is %d: it must be -1, or as many that are not ours hold up all others",
 		c.MaxAckPending)
+	l.refuse(c.AckWait < ackWaitLeast || c.AckWait > ackWaitMost, "ack_wait is %s: it must be %s to %s, so that a report "+
+		"which is being recorded is not delivered again, and one that a dead process had soon is", c.AckWait, ackWaitLeast,
+		ackWaitMost)
+	l.refuse(len(c.Backoff) > 0, "backoff is set, by which reports that are not recorded come too late or at once: it "+
+		"must be empty")
+	l.refuse(c.InMemory, "mem_storage is true: it must be false, or a restart forgets what was read")
+	l.refuse(c.Replicas > 0 && c.Replicas < replicas, "num_replicas is %d, must be 0 or at least nats.replicas %d",
+		c.Replicas, replicas)
 	l.refuse(c.HeadersOnly, "headers_only is true: it must be false, or no report has a content")
 	l.refuse(c.Deliver == "new" || strings.HasPrefix(c.Deliver, "last"),
 		"deliver_policy is %s, which skips reports: it must be all, or begin at a sequence or a time", c.Deliver)

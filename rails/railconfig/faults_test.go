@@ -208,7 +208,9 @@ func TestRepliesFaults(t *testing.T) {
 `
 	const read = `    callback: {secrets: ["env:S"], key: key, status: status, statuses: {DONE: EXECUTED}}
 `
-	at := func(stream, consumer string) string { return fmt.Sprintf(`{stream: %s, consumer: %s}`, stream, consumer) }
+	at := func(stream, consumer string) string {
+		return fmt.Sprintf(`{stream: %s, consumer: %s}`, stream, consumer)
+	}
 	one := fmt.Sprintf(rail, "one", at("REPLIES", "a")) + read
 	for _, c := range []struct{ text, want string }{
 		{one + fmt.Sprintf(rail, "two", at("REPLIES", "b")) + read, ""},

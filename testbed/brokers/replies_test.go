@@ -162,6 +162,7 @@ func (r *replies) stream(change func(*jetstream.StreamConfig)) {
 	r.as(func(ctx context.Context, js jetstream.JetStream) error {
 		config := jetstream.StreamConfig{
 			Name: "REPLIES", Subjects: []string{"replies.>"}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+			MaxMsgSize: 1 << 17,
 		}
 		if change != nil {
 			change(&config)
@@ -180,7 +181,7 @@ func (r *replies) consumer(change func(*jetstream.ConsumerConfig)) {
 			return err
 		}
 		config := jetstream.ConsumerConfig{
-			Durable: "railhead", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second, MaxAckPending: -1,
+			Durable: "railhead", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: -1,
 		}
 		if change != nil {
 			change(&config)
@@ -340,7 +341,7 @@ func (r *replies) hears(what string) {
 func TestHostileReplies(t *testing.T) {
 	t.Parallel()
 	r := newReplies(t)
-	r.stream(nil)
+	r.stream(func(c *jetstream.StreamConfig) { c.MaxMsgSize = -1 })
 	r.consumer(nil)
 	for _, header := range []natsgo.Header{
 		{"Status": {"404"}, "Description": {"No Messages"}}, {"Status": {"408"}}, {"Status": {"503"}}, {"Status": {"100"}},
@@ -353,18 +354,23 @@ func TestHostileReplies(t *testing.T) {
 	for _, status := range []string{
 		"404 No Messages", "408 Request Timeout", "503", "409 Consumer Deleted", "100 Idle Heartbeat",
 	} {
-		r.raw("NATS/1.0 " + status + "\r\n\r\n")
+		r.raw("replies.events", "NATS/1.0 "+status+"\r\n\r\n")
 	}
+	// Blanks of Unicode, and none of the server's.
+	for _, blank := range []string{"\v", "\f", "\u00a0", "\u2003", "\u3000"} {
+		r.raw("replies.a"+blank+"b", "NATS/1.0\r\n\r\n")
+	}
+	r.stream(nil)
 	r.reply("evt_1", payment.RailKey(r.payment()), replySecret)
 	r.read()
-	r.await("the report behind 14 others", 1, 14)
+	r.await("the report behind 19 others", 1, 19)
 	if _, heard := r.ledger.recorded(); slices.Contains(heard, callback.Unread) {
 		t.Errorf("a message ended the reading: %v\n%s", heard, r.log)
 	}
 }
 
 // raw publishes a message with headers that no client library writes.
-func (r *replies) raw(head string) {
+func (r *replies) raw(subject, head string) {
 	r.t.Helper()
 	at, err := url.Parse(r.server.URL())
 	if err != nil {
@@ -376,7 +382,7 @@ func (r *replies) raw(head string) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "CONNECT {\"user\":%q,\"pass\":%q,\"headers\":true,\"verbose\":false}\r\n", admin, admin)
-	fmt.Fprintf(conn, "HPUB replies.events %d %d\r\n%s\r\nPING\r\n", len(head), len(head), head)
+	fmt.Fprintf(conn, "HPUB %s %d %d\r\n%s\r\nPING\r\n", subject, len(head), len(head), head)
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "PONG") {
@@ -408,6 +414,12 @@ func TestRepliesAreNotLost(t *testing.T) {
 		"the stream's max_age":           {stream: func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }},
 		"the stream's discard":           {stream: func(c *jetstream.StreamConfig) { c.Discard, c.MaxMsgs = jetstream.DiscardOld, 9 }},
 		"the stream's allow_rollup_hdrs": {stream: func(c *jetstream.StreamConfig) { c.AllowRollup = true }},
+		"the stream's max_msg_size":      {stream: func(c *jetstream.StreamConfig) { c.MaxMsgSize = -1 }},
+		"the consumer's ack_wait":        {consumer: func(c *jetstream.ConsumerConfig) { c.AckWait = time.Second }},
+		"the consumer's backoff": {consumer: func(c *jetstream.ConsumerConfig) {
+			c.AckWait, c.BackOff = 0, []time.Duration{time.Minute, time.Hour}
+		}},
+		"the consumer's mem_storage": {consumer: func(c *jetstream.ConsumerConfig) { c.MemoryStorage = true }},
 		"the consumer's ack_policy is none": {consumer: func(c *jetstream.ConsumerConfig) {
 			c.AckPolicy, c.AckWait, c.MaxAckPending = jetstream.AckNonePolicy, 0, 0
 		}},
