@@ -52,7 +52,7 @@ func TestRailCheck(t *testing.T) {
 		"  concurrency: 3200 ", "max: 20,", "").Replace(example)
 	bad, same := writeFile(t, "bad.yaml", faulty), writeFile(t, "same.yaml", faulty)
 	got := alone.want(exitUsage, "rail", "check", bad, valid, same)
-	if strings.Count(got.out, "\n") != 3 || strings.Count(got.out, valid+": rail ") != 3 {
+	if strings.Count(got.out, "\n") != 4 || strings.Count(got.out, valid+": rail ") != 4 {
 		t.Errorf("accepted:\n%s", got.out)
 	}
 	for _, file := range []string{bad, same} {
@@ -99,7 +99,7 @@ func TestRailCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &checked); err != nil {
 		t.Fatal(err)
 	}
-	if len(checked) != 3 || !checked[1].Callbacks || checked[0].SendBudget != "30s" || string(checked[1].Profile["resend_on_unknown"]) != `"NEVER"` {
+	if len(checked) != 4 || !checked[1].Callbacks || checked[0].SendBudget != "30s" || string(checked[1].Profile["resend_on_unknown"]) != `"NEVER"` {
 		t.Errorf("JSON: %s", text)
 	}
 }

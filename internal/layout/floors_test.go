@@ -35,7 +35,7 @@ var floors = [][]string{
 	},
 	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator", "internal/explain"},
 	{ // the services, the adapters, and the package for callers
-		"", "relayer", "reaper", "console", "ingest/api", "ingest/webhook", "rails/httpjson", "rails/nats",
+		"", "relayer", "reaper", "console", "ingest/api", "ingest/webhook", "rails/httpjson", "rails/kafka", "rails/nats",
 		"rails/noop",
 		"rails/railtest",
 		"internal/test/celltest", "internal/test/localrun", "internal/test/servicetest", "testbed/alertdrill",

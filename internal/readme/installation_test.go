@@ -303,10 +303,10 @@ func (i *installation) writeCertificate(dir string) {
 	}
 	public := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
 	secret := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-	for _, name := range []string{"bank-ca.pem", "client.pem", "nats-ca.pem", "nats.pem"} {
+	for _, name := range []string{"bank-ca.pem", "client.pem", "nats-ca.pem", "nats.pem", "kafka-ca.pem", "kafka.pem"} {
 		i.write(dir, name, public)
 	}
-	for _, name := range []string{"client.key", "nats.key"} {
+	for _, name := range []string{"client.key", "nats.key", "kafka.key"} {
 		i.write(dir, name, secret)
 	}
 	i.write(dir, "nats.creds", "no server is asked for them here")

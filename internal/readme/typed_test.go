@@ -179,7 +179,7 @@ func (d *desk) script(t *testing.T, e example, lines string, want int) string {
 	cmd.Env = append(cmd.Env, "RELAYER_PASSWORD=relays-by-night-4711", "AUDITOR_PASSWORD=audits-by-night-4711",
 		"INGEST_PASSWORD=takes-by-night-4711",
 		"BANK_API_KEY=k", "BANK_TOKEN=t", "WALLET_SIGNING_KEY=s", "WALLET_CALLBACK_SECRET=whsec_MDEyMzQ1Njc4OWFiY2RlZg==",
-		"WALLET_CALLBACK_SECRET_OLD=whsec_MDEyMzQ1Njc4OWFiY2RlZg==")
+		"WALLET_CALLBACK_SECRET_OLD=whsec_MDEyMzQ1Njc4OWFiY2RlZg==", "KAFKA_PASSWORD=k")
 	output, err := cmd.CombinedOutput()
 	if code := cmd.ProcessState.ExitCode(); code != want {
 		t.Errorf("exit code %d (%v), want %d, of\n%s\n%s", code, err, want, lines, output)

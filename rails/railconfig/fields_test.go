@@ -10,6 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/httpjson"
+	"github.com/railhead-pay/railhead/rails/kafka"
 	"github.com/railhead-pay/railhead/rails/nats"
 	"github.com/railhead-pay/railhead/rails/railconfig"
 	"github.com/railhead-pay/railhead/rails/secret"
@@ -29,7 +30,8 @@ func fields() map[string]field {
 	profile.Inquiry.Max, profile.BusinessRetry.Max = 0, 0
 	http := httpjson.Config{Inquiry: &httpjson.InquiryConfig{}, Signature: &httpjson.SignatureConfig{}}.WithDefaults()
 	stream := nats.Config{}.WithDefaults()
-	rail := railconfig.RailConfig{Profile: profile, HTTP: &http, NATS: &stream}
+	topic := kafka.Config{}.WithDefaults()
+	rail := railconfig.RailConfig{Profile: profile, HTTP: &http, NATS: &stream, Kafka: &topic}
 	all := map[string]field{}
 	collect(all, reflect.ValueOf(railconfig.File{Rails: []railconfig.RailConfig{rail}}), "")
 	for path, f := range maps.Clone(all) {

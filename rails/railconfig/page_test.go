@@ -170,6 +170,9 @@ var notFields = []string{
 	// settings of a consumer, and what callbacks are counted as
 	"ack_policy", "deliver_policy", "replay_policy", "priority_policy", "max_deliver", "max_ack_pending", "headers_only",
 	"inactive_threshold", "ack_wait", "mem_storage", "not_ours", "not_read",
+	// settings of a topic
+	"cleanup.policy", "flush.messages", "max.message.bytes", "message.timestamp.type", "min.insync.replicas",
+	"retention.bytes", "retention.ms", "segment.bytes", "unclean.leader.election.enable",
 }
 
 // TestPageNames: what the prose of docs/rails.md writes like a field is one.

@@ -17,6 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/callback"
 	"github.com/railhead-pay/railhead/rails/httpjson"
+	"github.com/railhead-pay/railhead/rails/kafka"
 	"github.com/railhead-pay/railhead/rails/nats"
 	"github.com/railhead-pay/railhead/rails/noop"
 )
@@ -31,10 +32,11 @@ type File struct {
 // RailConfig is one rail: its profile, and how this process reaches it.
 type RailConfig struct {
 	RailType string           `json:"rail_type"`
-	Adapter  string           `json:"adapter"` // http, nats or noop
+	Adapter  string           `json:"adapter"` // http, nats, kafka or noop
 	Profile  rails.Profile    `json:"profile"`
 	HTTP     *httpjson.Config `json:"http"`
 	NATS     *nats.Config     `json:"nats"`
+	Kafka    *kafka.Config    `json:"kafka"`
 	// Callback configures the rail's callbacks; absent: it sends none.
 	Callback *callback.Config `json:"callback"`
 
@@ -44,9 +46,10 @@ type RailConfig struct {
 
 // The adapters.
 const (
-	AdapterHTTP = "http"
-	AdapterNATS = "nats"
-	AdapterNoop = "noop"
+	AdapterHTTP  = "http"
+	AdapterNATS  = "nats"
+	AdapterKafka = "kafka"
+	AdapterNoop  = "noop"
 )
 
 // maxRails bounds a file.
@@ -169,6 +172,9 @@ func (c *RailConfig) complete() []error {
 	if c.NATS != nil && c.Adapter != AdapterNATS {
 		refuse("nats is given: adapter %s does not use it", c.Adapter)
 	}
+	if c.Kafka != nil && c.Adapter != AdapterKafka {
+		refuse("kafka is given: adapter %s does not use it", c.Adapter)
+	}
 	switch c.Adapter {
 	case AdapterHTTP:
 		if c.HTTP == nil {
@@ -196,12 +202,22 @@ func (c *RailConfig) complete() []error {
 		if config.Replies != nil && c.Callback == nil {
 			refuse("nats.replies is given but callback is missing: it says who signs what is read there, and how it is read")
 		}
+	case AdapterKafka:
+		if c.Kafka == nil {
+			refuse("kafka is missing: adapter kafka needs it")
+			break
+		}
+		config := c.Kafka.WithDefaults()
+		c.Kafka = &config
+		for _, fault := range split(config.Validate()) {
+			refuse("kafka.%w", fault)
+		}
 	case AdapterNoop:
 		if !c.allowNoop {
 			refuse("adapter is noop, which makes no payment; allow_noop: true at the top of the file permits it")
 		}
 	default:
-		refuse("adapter is %q, must be %s, %s or %s", c.Adapter, AdapterHTTP, AdapterNATS, AdapterNoop)
+		refuse("adapter is %q, must be %s, %s, %s or %s", c.Adapter, AdapterHTTP, AdapterNATS, AdapterKafka, AdapterNoop)
 	}
 	return all
 }
@@ -214,6 +230,8 @@ func (c *RailConfig) disagreements() []error {
 		return split(c.HTTP.Agrees(c.Profile))
 	case c.Adapter == AdapterNATS && c.NATS != nil:
 		return split(c.NATS.Agrees(c.Profile))
+	case c.Adapter == AdapterKafka && c.Kafka != nil:
+		return split(c.Kafka.Agrees(c.Profile))
 	default:
 		return nil
 	}
@@ -262,6 +280,16 @@ func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
 				config.RailType)
 		}
 		rail, err := nats.Open(*config.NATS, profile, config.getenv)
+		if err != nil {
+			return nil, fmt.Errorf("opening rail %s: %w", config.RailType, err)
+		}
+		return rail, nil
+	case AdapterKafka:
+		if config.Kafka == nil || config.getenv == nil {
+			return nil, fmt.Errorf("%w: rail %s was not loaded from a file with its secrets at hand", ErrBadFile,
+				config.RailType)
+		}
+		rail, err := kafka.Open(*config.Kafka, profile, config.getenv)
 		if err != nil {
 			return nil, fmt.Errorf("opening rail %s: %w", config.RailType, err)
 		}

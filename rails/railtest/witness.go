@@ -59,7 +59,8 @@ type Request interface {
 //
 //   - HTTP/1.1: the status code, and the body.
 //   - NATS: the status header of an answer without a body, such as 503, or 0; and the JSON.
-//   - Kafka: the error code of the partition, 0 for none; no body.
+//   - Kafka: the error code of the partition, 0 for none; and the broker's text about it, or the topic that
+//     acknowledges.
 //
 // {rail_key} in the body is replaced by the rail key of the payment.
 type Answer struct {

@@ -1,0 +1,255 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+// maxHops bounds how often a broker may name another one as the leader.
+const maxHops = 3
+
+// take returns a connection to the leader of a partition. The leader itself has just said that it is
+// one, because a record that a former leader gets is UNKNOWN and parked.
+func (r *Rail) take(ctx, parent context.Context, partition int32) (*conn, *rails.Result) {
+	failed := func(result payment.Result, why string) *rails.Result {
+		return &rails.Result{Result: result, Message: why, OwnStop: errors.Is(parent.Err(), context.Canceled)}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failed(payment.ResultNotSent, "stopped before the call: "+err.Error())
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.timeouts.Connect+r.timeouts.TLS))
+	defer cancel()
+	c, err := r.leader(ctx, partition)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, errRefused):
+		return nil, failed(payment.ResultRefusedRail, err.Error())
+	default:
+		return nil, failed(payment.ResultNotSent, err.Error())
+	}
+}
+
+// leader asks the known leader of a partition, and then the configured brokers, from the one that has
+// last answered. Each has its share of the time that is left, so that one that is silent leaves some for
+// the others. The error is errRefused if every broker that answers refuses us.
+func (r *Rail) leader(ctx context.Context, partition int32) (*conn, error) {
+	var all []error
+	refusing, reached := 0, 0
+	brokers := r.brokers(partition)
+	for n, broker := range brokers {
+		c, err := r.follow(ctx, broker, partition, len(brokers)-n)
+		if err == nil {
+			r.learn(partition, c.server)
+			return c, nil
+		}
+		r.passOver(partition, broker)
+		all = append(all, err)
+		if errors.Is(err, errRefused) || brokenForAll(err) {
+			refusing++
+		}
+		if at, ok := errors.AsType[*net.OpError](err); !ok || at.Op != "dial" {
+			reached++
+		}
+	}
+	why := errors.Join(all...).Error()
+	if refusing > 0 && refusing == reached {
+		return nil, fmt.Errorf("%w: %s", errRefused, why)
+	}
+	return nil, errors.New(why)
+}
+
+// follow returns a connection to the leader that a broker names, in the share of the time that it has
+// among a number of them. An error of another broker is none of the broker's own: it does not count as a
+// refusal, since the other may be the only one that refuses.
+func (r *Rail) follow(ctx context.Context, broker string, partition int32, among int) (*conn, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		share, cancel := context.WithTimeout(ctx, time.Until(deadline)/time.Duration(among))
+		defer cancel()
+		ctx = share
+	}
+	c, about, err := r.connect(ctx, broker)
+	if err != nil {
+		return nil, err
+	}
+	for range maxHops {
+		leads, known := about.leaders[partition]
+		switch {
+		case !known:
+			r.keep(c)
+			return nil, fmt.Errorf("partition %d of topic %s has no leader at the moment", partition, r.config.Topic)
+		case leads.address == c.server:
+			c.leads = leads.broker
+			return c, nil
+		}
+		r.keep(c)
+		if c, about, err = r.connect(ctx, leads.address); err != nil {
+			return nil, fmt.Errorf("broker %d, which leads partition %d: %s", leads.broker, partition, err)
+		}
+	}
+	r.keep(c)
+	return nil, fmt.Errorf("the brokers do not agree on the leader of partition %d of topic %s", partition, r.config.Topic)
+}
+
+// connect returns a connection to a broker, and what the broker says about the topic.
+func (r *Rail) connect(ctx context.Context, server string) (*conn, topic, error) {
+	// An idle connection may have ended, and so does not count.
+	for c := r.idleConn(server); c != nil; c = r.idleConn(server) {
+		if about, err := r.checked(ctx, c); err == nil || errors.Is(err, errRefused) || ctx.Err() != nil {
+			return c, about, err
+		}
+	}
+	c, err := dial(ctx, server, r.login)
+	if err != nil {
+		return nil, topic{}, err
+	}
+	about, err := r.checked(ctx, c)
+	return c, about, err
+}
+
+// checked asks for the topic, and looks at its settings if that was not done lately. A connection by
+// which it failed has ended.
+func (r *Rail) checked(ctx context.Context, c *conn) (topic, error) {
+	about, err := r.look(ctx, c)
+	if err != nil {
+		c.abort()
+		return topic{}, err
+	}
+	faults := about.faults
+	if time.Since(c.checked) >= recheck {
+		more, err := r.settings(ctx, c)
+		if err != nil {
+			c.abort()
+			return topic{}, err
+		}
+		faults = append(faults, more...)
+	}
+	if len(faults) > 0 {
+		c.abort()
+		return topic{}, fmt.Errorf("%w: topic %s is not fit: %s", errRefused, r.config.Topic, strings.Join(faults, "; "))
+	}
+	if time.Since(c.checked) >= recheck {
+		c.checked = time.Now()
+	}
+	return about, nil
+}
+
+// brokenForAll reports whether an error would keep every other connection from being made, until an
+// operator repairs trust or certificate.
+func brokenForAll(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
+	return ok
+}
+
+// brokers returns the addresses that are asked for the leader of a partition, in their order.
+func (r *Rail) brokers(partition int32) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	if known := r.leaders[partition]; known != "" {
+		all = append(all, known)
+	}
+	for n := range r.config.Servers {
+		server := r.config.Servers[(r.first+n)%len(r.config.Servers)]
+		if !slices.Contains(all, server) {
+			all = append(all, server)
+		}
+	}
+	return all
+}
+
+func (r *Rail) learn(partition int32, address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaders[partition] = address
+}
+
+// passOver forgets a leader that has failed, and makes the next search begin with the broker after one
+// that has.
+func (r *Rail) passOver(partition int32, server string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leaders[partition] == server {
+		delete(r.leaders, partition)
+	}
+	if r.config.Servers[r.first] == server {
+		r.first = (r.first + 1) % len(r.config.Servers)
+	}
+}
+
+// idleConn returns an idle connection to a broker, the latest; nil: there is none.
+func (r *Rail) idleConn(server string) *conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n, c := range slices.Backward(r.idle) {
+		if c.server != server {
+			continue
+		}
+		r.idle = slices.Delete(r.idle, n, n+1)
+		if c.expires.IsZero() || time.Now().Before(c.expires) {
+			return c
+		}
+		c.abort()
+	}
+	return nil
+}
+
+// keep returns a connection on which no request is under way.
+func (r *Rail) keep(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || c.dead || len(r.idle) >= rails.MaxConcurrency {
+		c.abort()
+		return
+	}
+	r.idle = append(r.idle, c)
+}
+
+func loginOf(config Config, getenv func(string) string) (login, []secret.Value, error) {
+	var all []error
+	var secrets []secret.Value
+	resolve := func(name string, ref secret.Ref) string {
+		if ref.IsZero() {
+			return ""
+		}
+		value, err := ref.Resolve(getenv)
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %w", name, err))
+			return ""
+		}
+		secrets = append(secrets, value)
+		return value.Reveal()
+	}
+	by := login{
+		tls:       &tls.Config{MinVersion: tls.VersionTLS12, ServerName: config.TLS.ServerName},
+		mechanism: config.Mechanism, user: config.User, password: resolve("password", config.Password),
+	}
+	if ca := resolve("tls.ca", config.TLS.CA); ca != "" {
+		by.tls.RootCAs = x509.NewCertPool()
+		if !by.tls.RootCAs.AppendCertsFromPEM([]byte(ca)) {
+			all = append(all, fmt.Errorf("tls.ca: %s contains no certificate", config.TLS.CA))
+		}
+	}
+	if cert := resolve("tls.client_cert", config.TLS.ClientCert); cert != "" {
+		pair, err := tls.X509KeyPair([]byte(cert), []byte(resolve("tls.client_key", config.TLS.ClientKey)))
+		if err != nil {
+			all = append(all, fmt.Errorf("tls.client_cert: %w", err))
+		}
+		by.tls.Certificates = []tls.Certificate{pair}
+	}
+	return by, secrets, errors.Join(all...)
+}

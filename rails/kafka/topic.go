@@ -1,0 +1,161 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// topic is what a broker reports about the topic: the leader of each partition, by its number, and the
+// faults of its partitions.
+type topic struct {
+	leaders map[int32]leader
+	faults  []string
+}
+
+// leader is a broker that leads a partition.
+type leader struct {
+	broker  int32
+	address string
+}
+
+// look asks for the leaders of the topic. It creates no topic.
+func (r *Rail) look(ctx context.Context, c *conn) (topic, error) {
+	request := kmsg.NewPtrMetadataRequest()
+	request.Version, request.AllowAutoTopicCreation = metadataVersion, false
+	wanted := kmsg.NewMetadataRequestTopic()
+	wanted.Topic = &r.config.Topic
+	request.Topics = append(request.Topics, wanted)
+	var got kmsg.MetadataResponse
+	if err := c.ask(ctx, request, &got); err != nil {
+		return topic{}, fmt.Errorf("asking for the leaders of topic %s: %w", r.config.Topic, err)
+	}
+	if len(got.Topics) != 1 || got.Topics[0].Topic == nil || *got.Topics[0].Topic != r.config.Topic {
+		return topic{}, fmt.Errorf("asking for the leaders of topic %s: the answer is about another", r.config.Topic)
+	}
+	if err := r.about(got.Topics[0].ErrorCode); err != nil {
+		return topic{}, err
+	}
+	brokers := map[int32]string{}
+	for _, broker := range got.Brokers {
+		brokers[broker.NodeID] = r.scheme + "://" + net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
+	}
+	found := topic{leaders: map[int32]leader{}}
+	partitions := got.Topics[0].Partitions
+	if len(partitions) != r.config.Partitions {
+		found.faults = append(found.faults, fmt.Sprintf("it has %d partitions, and kafka.partitions is %d: participants "+
+			"would change partitions; set kafka.partitions when nothing is under way", len(partitions), r.config.Partitions))
+	}
+	fewest := maxReplicas
+	for _, partition := range partitions {
+		fewest = min(fewest, len(partition.Replicas))
+		if address := brokers[partition.Leader]; partition.ErrorCode == 0 && address != "" {
+			found.leaders[partition.Partition] = leader{partition.Leader, address}
+		}
+	}
+	if fewest < r.config.Replicas {
+		found.faults = append(found.faults, fmt.Sprintf("a partition has %d replicas, must have at least kafka.replicas %d",
+			fewest, r.config.Replicas))
+	}
+	return found, nil
+}
+
+// about returns what an error about the topic means. That a broker knows no such topic passes: one that
+// has just started, or has a new leader, knows none yet.
+func (r *Rail) about(code int16) error {
+	name, _ := nameOf(code)
+	switch code {
+	case 0:
+		return nil
+	case errorTopicNotAllowed, errorClusterNotAllowed, errorInvalidTopic:
+		return fmt.Errorf("%w: topic %s: %s", errRefused, r.config.Topic, name)
+	default:
+		return fmt.Errorf("topic %s: %s", r.config.Topic, name)
+	}
+}
+
+// settings asks for the settings of the topic, and returns their faults.
+func (r *Rail) settings(ctx context.Context, c *conn) ([]string, error) {
+	request := kmsg.NewPtrDescribeConfigsRequest()
+	request.Version = describeVersion
+	wanted := kmsg.NewDescribeConfigsRequestResource()
+	wanted.ResourceType, wanted.ResourceName = kmsg.ConfigResourceTypeTopic, r.config.Topic
+	for _, rule := range r.rules() {
+		wanted.ConfigNames = append(wanted.ConfigNames, rule.name)
+	}
+	request.Resources = append(request.Resources, wanted)
+	var got kmsg.DescribeConfigsResponse
+	if err := c.ask(ctx, request, &got); err != nil {
+		return nil, fmt.Errorf("looking at topic %s: %w", r.config.Topic, err)
+	}
+	if len(got.Resources) != 1 || got.Resources[0].ResourceName != r.config.Topic {
+		return nil, fmt.Errorf("looking at topic %s: the answer is about another", r.config.Topic)
+	}
+	if err := r.about(got.Resources[0].ErrorCode); err != nil {
+		return nil, fmt.Errorf("the settings of %w", err)
+	}
+	has := map[string]string{}
+	for _, setting := range got.Resources[0].Configs {
+		if setting.Value != nil {
+			has[setting.Name] = *setting.Value
+		}
+	}
+	var faults []string
+	for _, rule := range r.rules() {
+		switch value, shown := has[rule.name]; {
+		case !shown:
+			faults = append(faults, "the broker does not show "+rule.name)
+		case !rule.fits(value):
+			faults = append(faults, fmt.Sprintf("%s is %q: %s", rule.name, value, rule.must))
+		}
+	}
+	return faults, nil
+}
+
+// rule is what a setting of the topic must be.
+type rule struct {
+	name, must string
+	fits       func(value string) bool
+}
+
+// rules are the settings by which a topic loses records, or hides them.
+func (r *Rail) rules() []rule {
+	is := func(wanted ...string) func(string) bool {
+		return func(value string) bool { return slices.Contains(wanted, value) }
+	}
+	number := func(fits func(int64) bool) func(string) bool {
+		return func(value string) bool {
+			n, err := strconv.ParseInt(value, 10, 64)
+			return err == nil && fits(n)
+		}
+	}
+	insync, kept := int64(min(2, r.config.Replicas)), time.Duration(r.config.KeepsFor)
+	retention := rule{"retention.ms", "it must be -1, or state with kafka.keeps_for that this is long enough", is("-1")}
+	if kept > 0 {
+		retention.must = fmt.Sprintf("it must be -1, or at least kafka.keeps_for %s", payment.Duration(kept))
+		retention.fits = number(func(n int64) bool { return n == -1 || n >= kept.Milliseconds() })
+	}
+	return []rule{
+		{"cleanup.policy", "it must be delete: records have the participant as their key, of which " +
+			"compaction keeps the last alone", is("delete")},
+		{"max.message.bytes", fmt.Sprintf("it must be at least %d", maxRecord),
+			number(func(n int64) bool { return n >= maxRecord })},
+		{"message.timestamp.type", "it must be LogAppendTime: records have no time of their own", is("LogAppendTime")},
+		{"min.insync.replicas",
+			fmt.Sprintf("it must be at least %d: an acknowledged record would be on fewer brokers", insync),
+			number(func(n int64) bool { return n >= insync })},
+		{"retention.bytes", "it must be -1: records would be removed by size, however young they are", is("-1")},
+		retention,
+		{"segment.bytes", fmt.Sprintf("it must be at least %d: a larger record fits into no segment", maxRecord),
+			number(func(n int64) bool { return n >= maxRecord })},
+		{"unclean.leader.election.enable",
+			"it must be false: a broker that lacks acknowledged records could become the leader", is("false")},
+	}
+}
