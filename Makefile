@@ -111,7 +111,7 @@ events: postgres $(TESTBED) ## Tell an endpoint that loses answers, under kills,
 	@$(TIMED) $(TESTBED) events -minutes $(or $(MINUTES),6) -open $(or $(OPEN),3) $(if $(SEED),-seed $(SEED))
 
 .PHONY: brokers
-brokers: programs postgres $(TESTBED) ## Kill relayer, broker and consumer of a stream of NATS that is a rail; count by the stream and the consumer's ledger (PAYMENTS, SEED)
+brokers: programs postgres $(TESTBED) ## Kill relayers, brokers and consumers of two rails, NATS and kafka=fake; count by the brokers' logs and the consumers' ledger (PAYMENTS, SEED)
 	@$(TIMED) $(TESTBED) brokers $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: recovery

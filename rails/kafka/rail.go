@@ -7,7 +7,7 @@
 // A record is ACCEPTED only by the acknowledgement of its partition, which waits for all replicas
 // in sync. Every error is UNKNOWN except those few that a leader reports before it appends alone.
 //
-// The adapter was tried against a stub, never against a real Kafka.
+// The adapter was tried against franz-go's kfake and against a stub, never against a real Kafka.
 package kafka
 
 import (

@@ -1,6 +1,8 @@
 package brokers
 
 import (
+	"bytes"
+	"encoding/binary"
 	"net"
 	"strings"
 	"sync"
@@ -12,15 +14,31 @@ import (
 // passing on the first bytes that the server sends after a message: the acknowledgement is lost.
 type Proxy struct {
 	listener net.Listener
+	protocol Protocol
 	losing   atomic.Bool
 	lost     atomic.Int64
 	work     sync.WaitGroup
 }
 
+// Protocol is what a proxy has to know of the one of its broker.
+type Protocol struct {
+	Scheme string
+	// Publishes reports whether bytes that a client has written at once contain the beginning of a message.
+	Publishes func(written []byte) bool
+}
+
+// The protocols. A client of Kafka writes SIZE, KEY and VERSION first; a message has the key 0.
+var (
+	NATSProtocol  = Protocol{"nats", func(written []byte) bool { return bytes.Contains(written, []byte("HPUB ")) }}
+	KafkaProtocol = Protocol{"kafka", func(written []byte) bool {
+		return len(written) > 8 && binary.BigEndian.Uint16(written[4:]) == 0 && binary.BigEndian.Uint16(written[6:]) < 100
+	}}
+)
+
 // NewProxy starts a proxy to a server, until the test ends.
 func NewProxy(t testing.TB, to *Server) *Proxy {
 	t.Helper()
-	p, err := OpenProxy(strings.TrimPrefix(to.URL(), "nats://"))
+	p, err := OpenProxy(NATSProtocol, strings.TrimPrefix(to.URL(), "nats://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,12 +47,12 @@ func NewProxy(t testing.TB, to *Server) *Proxy {
 }
 
 // OpenProxy starts a proxy to the server at an address, HOST:PORT. Close it when done.
-func OpenProxy(to string) (*Proxy, error) {
+func OpenProxy(protocol Protocol, to string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: listener}
+	p := &Proxy{listener: listener, protocol: protocol}
 	p.work.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -50,8 +68,11 @@ func OpenProxy(to string) (*Proxy, error) {
 // Close ends the listening; connections end with their servers or clients.
 func (p *Proxy) Close() { p.listener.Close() }
 
-// URL is the proxy's address.
-func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
+// URL is the proxy's address, with the scheme of the protocol.
+func (p *Proxy) URL() string { return p.protocol.Scheme + "://" + p.Address() }
+
+// Address is the proxy's address, HOST:PORT.
+func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
 // LoseAcks has the proxy lose acknowledgements, or ends that.
 func (p *Proxy) LoseAcks(lose bool) { p.losing.Store(lose) }
@@ -72,7 +93,7 @@ func (p *Proxy) serve(conn net.Conn, to string) {
 		buffer := make([]byte, 1<<16)
 		for {
 			n, err := conn.Read(buffer)
-			if strings.Contains(string(buffer[:n]), "HPUB ") && p.losing.Load() {
+			if p.losing.Load() && p.protocol.Publishes(buffer[:n]) {
 				published.Store(true)
 			}
 			if _, failed := server.Write(buffer[:n]); failed != nil || err != nil {

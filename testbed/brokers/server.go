@@ -1,6 +1,7 @@
-// Package brokers tries the adapters for brokers on real ones: acknowledgements are lost, servers end
-// and start again, a cluster loses its majority, the memory of keys ends, and a stream is deleted and
-// created again. The witness is the stream itself.
+// Package brokers tries the adapters for brokers: that of NATS on real servers, that of Kafka on franz-go's
+// kfake, which is a fake, and never on a real Kafka. Acknowledgements are lost, servers end and start again, a
+// cluster loses its majority, the memory of keys ends, and a stream is deleted and created again. The witness is
+// the stream or the topic itself.
 package brokers
 
 import (

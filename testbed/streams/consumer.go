@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// consumerDatabase is the consumer's own.
+// consumerDatabase is that of the consumers.
 const consumerDatabase = "consumer"
 
 // consumerSchema has the keys of docs/rails.md; the executions have no unique key, so that they count
@@ -20,6 +20,9 @@ const consumerSchema = `
 CREATE TABLE seen (msg_id text PRIMARY KEY);
 CREATE TABLE executed (msg_id text NOT NULL, instruction_id text NOT NULL, at timestamptz NOT NULL DEFAULT now());
 CREATE TABLE recognised (msg_id text NOT NULL);`
+
+// errNoKey means that a message can't be recognised when it comes again.
+var errNoKey = errors.New("a message without a key")
 
 // Consumer reads a stream and executes each payment once.
 type Consumer struct {
@@ -58,7 +61,7 @@ func (c Consumer) some(ctx context.Context, js jetstream.JetStream, db *pgx.Conn
 	call, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	durable, err := js.CreateOrUpdateConsumer(call, c.Stream, jetstream.ConsumerConfig{
-		Durable: "executor", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second, MaxAckPending: 5000,
+		Durable: group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second, MaxAckPending: 5000,
 	})
 	if err != nil {
 		rest(ctx)
@@ -71,7 +74,8 @@ func (c Consumer) some(ctx context.Context, js jetstream.JetStream, db *pgx.Conn
 			return nil
 		}
 		for message := range batch.Messages() {
-			if err := execute(ctx, db, message); err != nil {
+			if err := execute(ctx, db, message.Headers().Get(jetstream.MsgIDHeader),
+				message.Headers().Get(instructionHeader)); err != nil {
 				return err
 			}
 			if rand.Float64() < c.Lost {
@@ -99,22 +103,20 @@ func rest(ctx context.Context) {
 }
 
 // execute does the work of a message unless its key is known, in one transaction.
-func execute(ctx context.Context, db *pgx.Conn, message jetstream.Msg) error {
-	id := message.Headers().Get(jetstream.MsgIDHeader)
-	if id == "" {
-		return errors.New("a message without " + jetstream.MsgIDHeader)
+func execute(ctx context.Context, db *pgx.Conn, key, instruction string) error {
+	if key == "" {
+		return errNoKey
 	}
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `INSERT INTO seen VALUES ($1) ON CONFLICT DO NOTHING`, id)
+		tag, err := tx.Exec(ctx, `INSERT INTO seen VALUES ($1) ON CONFLICT DO NOTHING`, key)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			_, err = tx.Exec(ctx, `INSERT INTO recognised VALUES ($1)`, id)
+			_, err = tx.Exec(ctx, `INSERT INTO recognised VALUES ($1)`, key)
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO executed (msg_id, instruction_id) VALUES ($1, $2)`, id,
-			message.Headers().Get(instructionHeader))
+		_, err = tx.Exec(ctx, `INSERT INTO executed (msg_id, instruction_id) VALUES ($1, $2)`, key, instruction)
 		return err
 	})
 }

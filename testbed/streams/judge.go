@@ -2,51 +2,55 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// instructionHeader names the instruction of a message.
+// instructionHeader names the instruction of a message of NATS.
 const instructionHeader = "Railhead-Instruction-Id"
 
 // Count is the result of a run.
 type Count struct {
 	Payments int
-	Doubled  int // executed more than once by the consumer
+	Doubled  int // executed more than once by a consumer
 	False    int // DISPATCHED without a message, or FAILED or CANCELLED with one
-	Lost     int // acknowledged to the caller and unknown, or in the stream and not executed
-	Repeated int // messages of the stream beyond the first of an instruction
-	Parked   int // payments that wait for an operator
-	Failed   int // payments that ended as FAILED or CANCELLED
+	Lost     int // acknowledged to the caller and unknown, or with a message and not executed
+	Repeated int // messages beyond the first of an instruction
+	Failed   int // payments of NATS that are not DISPATCHED, and those of Kafka that are neither that nor PARKED
+	Parked   int // payments of Kafka whose outcome an operator has to find out
+	// ParkedStored are those of them that the topic has: each would be a second payment if it were sent again.
+	ParkedStored int
+	// Mistaken counts payments that the topic had, and that an operator sent again: each is one of Repeated.
+	Mistaken int
 
-	KilledRelayer, KilledBroker, KilledConsumer int
-	LostAcks                                    int // connections that ended in place of an acknowledgement
-	Resent                                      int // payments that were claimed again after a send
+	KilledRelayer, KilledConsumer int
+	KilledBroker, KilledFake      int // nats-server, and the fake of Kafka
+	LostAcks                      int // connections that ended in place of an acknowledgement
+	Resent                        int // payments that were claimed again after a send
 	// AfterWindow counts payments that the stream had, and that were not DISPATCHED, when it forgot its keys.
 	AfterWindow int
-	Recognised  int // deliveries that the consumer recognised
+	Recognised  int // deliveries that the consumers recognised
 
 	wrong []string // the first of what is wrong
 }
 
 // String returns the counts that a run is judged by.
 func (c Count) String() string {
-	return fmt.Sprintf("rails=1 payments=%d doubled=%d false=%d lost=%d repeated=%d", c.Payments, c.Doubled, c.False,
-		c.Lost, c.Repeated)
+	return fmt.Sprintf("rails=2 kafka=fake payments=%d doubled=%d false=%d repeated=%d", c.Payments, c.Doubled, c.False,
+		c.Repeated)
 }
 
 // Faults describes the faults that were made, and what they did.
 func (c Count) Faults() string {
-	return fmt.Sprintf("kills: relayer=%d broker=%d consumer=%d, acknowledgements lost=%d, sent again=%d, after the "+
-		"window=%d, deliveries recognised=%d, parked=%d, failed=%d", c.KilledRelayer, c.KilledBroker, c.KilledConsumer,
-		c.LostAcks, c.Resent, c.AfterWindow, c.Recognised, c.Parked, c.Failed)
+	return fmt.Sprintf("kills: relayer=%d nats-server=%d kafka-fake=%d consumer=%d, acknowledgements lost=%d, sent "+
+		"again=%d, after the window=%d, deliveries recognised=%d, on kafka=fake parked=%d, in its topic=%d, sent again by "+
+		"mistake=%d, lost=%d, failed=%d", c.KilledRelayer, c.KilledBroker, c.KilledFake, c.KilledConsumer, c.LostAcks,
+		c.Resent, c.AfterWindow, c.Recognised, c.Parked, c.ParkedStored, c.Mistaken, c.Lost, c.Failed)
 }
 
 func (c *Count) note(format string, args ...any) {
@@ -55,30 +59,29 @@ func (c *Count) note(format string, args ...any) {
 	}
 }
 
-// judge waits until the consumer has nothing left, stops it, and compares the three witnesses.
+// judge waits until the consumers have nothing left, stops them, and compares the three witnesses.
 func (w *world) judge(ctx context.Context) (Count, error) {
 	for _, s := range append(w.relayers, w.reaper) {
 		if err := s.stop(); err != nil {
 			return w.made, err
 		}
 	}
-	if err := await.Until(ctx, 5*time.Minute, "the consumer to have nothing left", func() (bool, error) {
-		try, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		durable, err := w.js.Consumer(try, streamName, "executor")
-		if err != nil {
-			return false, nil
-		}
-		info := durable.CachedInfo()
-		return info.NumPending == 0 && info.NumAckPending == 0, nil
-	}); err != nil {
-		return w.made, err
-	}
-	if err := w.consumer.stop(); err != nil {
-		return w.made, err
-	}
 	c := w.made
-	c.Payments, c.LostAcks = len(w.enqueued), w.proxy.Lost()
+	for _, l := range w.lanes {
+		if err := await.Until(ctx, 5*time.Minute, "the consumer of "+l.rail+" to have nothing left", func() (bool, error) {
+			try, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			done, err := l.log.consumed(try)
+			return done && err == nil, nil
+		}); err != nil {
+			return w.made, err
+		}
+		if err := l.consumer.stop(); err != nil {
+			return w.made, err
+		}
+		c.LostAcks += l.proxy.Lost()
+	}
+	c.Payments = len(w.enqueued)
 	stored, err := w.stored(ctx, &c)
 	if err != nil {
 		return c, err
@@ -91,37 +94,49 @@ func (w *world) judge(ctx context.Context) (Count, error) {
 	if err != nil {
 		return c, err
 	}
-	for id := range w.enqueued {
-		c.compare(id, states[id], stored[id], executed[id])
+	for id, rail := range w.enqueued {
+		c.compare(id, rail, states[id], stored[id], executed[id])
 	}
 	for id, n := range executed {
-		if !w.enqueued[id] {
+		if w.enqueued[id] == "" {
 			c.False++
 			c.note("%s was executed %d times and never enqueued", id, n)
 		}
 	}
-	if c.Doubled+c.False+c.Lost+c.Repeated > 0 {
+	if c.Doubled+c.False+c.Lost+c.Failed > 0 || c.Repeated != c.Mistaken {
 		return c, fmt.Errorf("%w: %v", ErrCount, c.wrong)
 	}
 	return c, nil
 }
 
-func (c *Count) compare(id, state string, stored, executed int) {
-	said := fmt.Sprintf("%s is %q, the stream has it %d times, and it was executed %d times", id, state, stored, executed)
+func (c *Count) compare(id, rail, state string, stored, executed int) {
+	said := fmt.Sprintf("%s on %s is %q, the broker has it %d times, and it was executed %d times", id, rail, state,
+		stored, executed)
 	switch payment.State(state) {
 	case payment.Dispatched:
 		if stored == 0 {
 			c.False++
 			c.note("%s", said)
 		}
+	case payment.Parked:
+		if rail != railKafka {
+			c.Failed++
+			c.note("%s", said)
+			break
+		}
+		c.Parked++
+		if stored > 0 {
+			c.ParkedStored++
+		}
 	case payment.Failed, payment.Cancelled:
 		c.Failed++
+		c.note("%s", said)
 		if stored > 0 {
 			c.False++
-			c.note("%s", said)
 		}
 	default:
-		c.Parked++
+		c.Failed++
+		c.note("%s", said)
 	}
 	if stored > 1 {
 		c.Repeated += stored - 1
@@ -137,42 +152,25 @@ func (c *Count) compare(id, state string, stored, executed int) {
 	}
 }
 
-// stored reads the whole stream, and counts its messages by instruction.
+// stored reads all that the brokers have, and counts the messages by instruction.
 func (w *world) stored(ctx context.Context, c *Count) (map[string]int, error) {
-	want, err := w.messages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := w.js.OrderedConsumer(ctx, streamName, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		return nil, err
-	}
-	counted, keys, read := make(map[string]int), make(map[string]bool), 0
-	for read < want {
-		batch, err := reader.Fetch(min(want-read, 500), jetstream.FetchMaxWait(10*time.Second))
-		if err != nil {
-			return nil, err
-		}
-		before := read
-		for message := range batch.Messages() {
-			read++
-			id := message.Headers().Get(instructionHeader)
+	counted, keys := make(map[string]int), make(map[string]bool)
+	for _, l := range w.lanes {
+		if err := l.log.each(ctx, func(id, key string) {
 			counted[id]++
-			key := message.Headers().Get(jetstream.MsgIDHeader)
 			if keys[key] && counted[id] == 1 {
 				c.Repeated++
 				c.note("%s has the key of another payment", id)
 			}
 			keys[key] = true
-		}
-		if read == before {
-			return nil, errors.Join(fmt.Errorf("%d of %d messages were read", read, want), batch.Error())
+		}); err != nil {
+			return nil, fmt.Errorf("reading what the broker of %s has: %w", l.rail, err)
 		}
 	}
 	return counted, nil
 }
 
-// executed counts the consumer's executions by instruction.
+// executed counts the consumers' executions by instruction.
 func (w *world) executed(ctx context.Context, c *Count) (map[string]int, error) {
 	theirs, err := pgx.Connect(ctx, w.consumerURL())
 	if err != nil {

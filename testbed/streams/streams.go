@@ -1,7 +1,8 @@
-// Package streams runs an installation whose rail is a stream of a real nats-server, in a process of its
-// own. Relayers, the broker and a consumer are killed, and acknowledgements are lost. The last payments
-// are sent again after the stream has forgotten their keys. The run counts what the database says, the
-// messages of the stream, and the ledger of the consumer, which de-duplicates as docs/rails.md says.
+// Package streams runs an installation with two rails: a stream of a real nats-server, and a topic of franz-go's
+// kfake, a fake of Kafka, each in a process of its own. Relayers, brokers and consumers are killed, and
+// acknowledgements are lost. The last payments of NATS are sent again after the stream has forgotten their keys. The
+// run counts what the database says, the messages of stream and topic, and the ledger of the consumers, which
+// de-duplicate as docs/rails.md says.
 package streams
 
 import (
@@ -17,10 +18,10 @@ import (
 // Options configures a run.
 type Options struct {
 	Payments int // 100 to 1,000,000
-	Faults   int // at most, from 3; 0 makes them until the payments under faults have ended
+	Faults   int // from 10, over which the payments are spread; 0 makes them until the payments have ended
 	Seed     uint64
 	Bound    time.Duration // of the whole run
-	Evidence string        // folder of logs and of the broker's store, made anew
+	Evidence string        // folder of logs and of the brokers' stores, made anew
 	Binaries string        // folder of railhead and testbed
 	Out      io.Writer
 }
@@ -35,8 +36,8 @@ func Run(ctx context.Context, o Options) (_ Count, err error) {
 	if o.Payments < 100 || o.Payments > 1_000_000 {
 		return Count{}, fmt.Errorf("%d payments: use 100 to 1000000", o.Payments)
 	}
-	if o.Faults != 0 && o.Faults < least {
-		return Count{}, fmt.Errorf("%d faults: use at least %d", o.Faults, least)
+	if o.Faults != 0 && o.Faults < cycle {
+		return Count{}, fmt.Errorf("%d faults: use at least %d", o.Faults, cycle)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Bound)
 	defer cancel()
@@ -57,13 +58,13 @@ func Run(ctx context.Context, o Options) (_ Count, err error) {
 		return Count{}, err
 	}
 	w.say("seed=%d payments=%d, logs in %s", o.Seed, o.Payments, o.Evidence)
-	late := min(o.Payments/5, 1000)
-	if err := w.faultsDuring(ctx, o.Payments-late); err != nil {
+	late, doubtful := min(o.Payments/5, 1000), min(o.Payments/25, 20)
+	if err := w.faultsDuring(ctx, o.Payments-late-doubtful); err != nil {
 		return Count{}, err
 	}
-	w.say("paid %d under kills; %d more, which are sent again after the stream has forgotten their keys",
-		o.Payments-late, late)
-	if err := w.outliveWindow(ctx, late); err != nil {
+	w.say("paid %d under kills; %d more on kafka=fake, of which each acknowledgement is lost; and %d more on NATS, which "+
+		"are sent again after the stream has forgotten their keys", o.Payments-late-doubtful, doubtful, late)
+	if err := errors.Join(w.doubt(ctx, doubtful), w.outliveWindow(ctx, late)); err != nil {
 		return Count{}, err
 	}
 	return w.judge(ctx)

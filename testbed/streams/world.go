@@ -8,11 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/railhead-pay/railhead"
@@ -31,17 +32,14 @@ type world struct {
 	server   *pgserver.Server
 	admin    *pgxpool.Pool
 	callers  *railhead.Client
-	address  string // of the broker
-	proxy    *brokers.Proxy
-	conn     *natsgo.Conn
-	js       jetstream.JetStream
-	broker   *service
+	lanes    []*lane
+	stream   *natsLog
 	relayers []*service
 	reaper   *service
-	consumer *service
 	draws    *rand.Rand
-	enqueued map[string]bool // instructions that were acknowledged
+	enqueued map[string]string // the rails of instructions that were acknowledged
 	made     Count
+	faults   atomic.Int64 // that were made
 }
 
 // service is a process that is started again as it was after it was killed.
@@ -67,9 +65,9 @@ func settings(duplicates time.Duration) jetstream.StreamConfig {
 }
 
 func newWorld(ctx context.Context, o Options) (*world, error) {
-	w := &world{Options: o, draws: rand.New(rand.NewPCG(o.Seed, 1)), enqueued: make(map[string]bool)}
+	w := &world{Options: o, draws: rand.New(rand.NewPCG(o.Seed, 1)), enqueued: make(map[string]string)}
 	for _, step := range []func(context.Context) error{
-		w.startBroker, w.startDatabase, w.applyRail, w.startServices, w.startConsumer,
+		w.startDatabase, w.startNATS, w.startKafka, w.applyRails, w.startServices, w.startConsumers,
 	} {
 		if err := step(ctx); err != nil {
 			return w, err
@@ -80,35 +78,8 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 
 func (w *world) say(format string, args ...any) { fmt.Fprintf(w.Out, "brokers: "+format+"\n", args...) }
 
-// startBroker starts the broker, its stream, and the proxy through which the rail reaches it.
-func (w *world) startBroker(ctx context.Context) (err error) {
-	if w.address, err = child.FreeAddr(); err != nil {
-		return err
-	}
-	w.broker = w.program("nats-server", "testbed", nil, "nats-server", "-listen", w.address, "-store",
-		filepath.Join(w.Evidence, "store"))
-	if err := w.broker.start(); err != nil {
-		return err
-	}
-	if w.proxy, err = brokers.OpenProxy(w.address); err != nil {
-		return err
-	}
-	w.conn, err = natsgo.Connect("nats://"+w.address, natsgo.RetryOnFailedConnect(true), natsgo.MaxReconnects(-1),
-		natsgo.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		return err
-	}
-	if w.js, err = jetstream.New(w.conn); err != nil {
-		return err
-	}
-	return w.persist(ctx, "the stream to be made", func(ctx context.Context) error {
-		_, err := w.js.CreateOrUpdateStream(ctx, settings(window))
-		return err
-	})
-}
-
 // persist repeats what a broker that starts does not answer.
-func (w *world) persist(ctx context.Context, what string, do func(context.Context) error) error {
+func persist(ctx context.Context, what string, do func(context.Context) error) error {
 	var last error
 	err := await.Until(ctx, time.Minute, what, func() (bool, error) {
 		try, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -159,8 +130,9 @@ func (w *world) url(login string) string { return w.server.URL(install.Database,
 
 func (w *world) consumerURL() string { return w.server.URL(consumerDatabase, pgserver.Superuser) }
 
-// profile answers every unknown outcome by another send, none by an inquiry.
-const profile = `rails:
+// profiles have the rail of NATS answer every unknown outcome by another send, none by an inquiry, and that of
+// Kafka park each.
+const profiles = `rails:
   - rail_type: nats
     adapter: nats
     profile:
@@ -179,22 +151,49 @@ const profile = `rails:
       subject: payments.{participant_id}.{rail_key}
       replicas: 1
       clock_skew: 100ms
+  - rail_type: kafka
+    adapter: kafka
+    profile:
+      acceptance: FINAL
+      resend_on_unknown: NEVER
+      refuses_before_processing: true
+      id_after_refusal: SAME
+      retry: {max_sends: 20, shape: EXPONENTIAL, base: 200ms, cap: 2s, jitter: 0.2}
+      timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 1s, body: 500ms}
+      concurrency: 16
+      breaker: {failure_ratio: 0.5, minimum_requests: 10, window: 10s, open_for: 300ms, half_open_max: 1}
+    kafka:
+      servers: [%q]
+      allow_plaintext: true
+      topic: %s
+      partitions: %d
+      replicas: 1
 `
 
 func (w *world) railsFile() string { return filepath.Join(w.Evidence, "rails.yaml") }
 
-func (w *world) applyRail(ctx context.Context) error {
-	text := fmt.Sprintf(profile, window, w.proxy.URL(), streamName)
+func (w *world) applyRails(ctx context.Context) error {
+	text := fmt.Sprintf(profiles, window, w.lanes[0].proxy.URL(), streamName, w.lanes[1].proxy.URL(), brokers.Topic,
+		brokers.TopicPartitions)
 	if err := os.WriteFile(w.railsFile(), []byte(text), 0o600); err != nil {
 		return err
 	}
-	apply := exec.CommandContext(ctx, filepath.Join(w.Binaries, "railhead"), "rail", "apply", w.railsFile(), "--reason",
-		"a run of make brokers")
-	apply.Env = append(child.Clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url(install.Operator))
-	if output, err := apply.CombinedOutput(); err != nil {
-		return fmt.Errorf("railhead rail apply: %w\n%s", err, output)
+	_, err := w.operate(ctx, "rail", "apply", w.railsFile(), "--reason", "a run of make brokers")
+	return err
+}
+
+// operate runs a command of an operator, and returns what it prints.
+func (w *world) operate(ctx context.Context, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, filepath.Join(w.Binaries, "railhead"), args...)
+	command.Env = append(child.Clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url(install.Operator),
+		"RAILHEAD_READER_URL="+w.url(install.Readonly))
+	var said strings.Builder
+	command.Stderr = &said
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("railhead %s: %w\n%s", strings.Join(args, " "), err, said.String())
 	}
-	return nil
+	return output, nil
 }
 
 // program returns a service that runs one of the programs and logs its output under its name.
@@ -231,10 +230,13 @@ func (w *world) startServices(ctx context.Context) error {
 	return nil
 }
 
-func (w *world) startConsumer(context.Context) error {
-	w.consumer = w.program("consumer", "testbed", nil, "stream-consumer", "-server", "nats://"+w.address, "-stream",
-		streamName, "-database", w.consumerURL())
-	return w.consumer.start()
+func (w *world) startConsumers(context.Context) error {
+	for _, l := range w.lanes {
+		if err := l.consumer.start(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *service) start() (err error) {
@@ -283,8 +285,18 @@ func (s *service) stop() error {
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
 	var all []error
-	for _, s := range append(append([]*service{}, w.relayers...), w.reaper, w.consumer) {
+	for _, s := range append(append([]*service{}, w.relayers...), w.reaper) {
 		all = append(all, s.stop())
+	}
+	for _, l := range w.lanes {
+		all = append(all, l.consumer.stop())
+		if l.log != nil {
+			l.log.close()
+		}
+		all = append(all, l.broker.stop())
+		if l.proxy != nil {
+			l.proxy.Close()
+		}
 	}
 	if w.callers != nil {
 		w.callers.Close()
@@ -292,13 +304,6 @@ func (w *world) end(ctx context.Context) error {
 	if w.admin != nil {
 		w.admin.Close()
 	}
-	if w.conn != nil {
-		w.conn.Close()
-	}
-	if w.proxy != nil {
-		w.proxy.Close()
-	}
-	all = append(all, w.broker.stop())
 	if w.server != nil {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/railhead-pay/railhead/testbed/streams"
 )
 
-// killBrokers is "testbed brokers": a stream as a rail, under kills. Its last line gives the counts that it
-// is judged by.
+// killBrokers is "testbed brokers": a stream and a topic as rails, under kills. Its last line gives the counts
+// that it is judged by.
 func killBrokers(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed brokers", flag.ContinueOnError)
 	o := streams.Options{Out: os.Stdout}
@@ -21,7 +21,7 @@ func killBrokers(ctx context.Context, args []string) int {
 	flags.Uint64Var(&o.Seed, "seed", 1, "where the amounts are drawn from")
 	flags.DurationVar(&o.Bound, "bound", 20*time.Minute, "end of a run that does not end by itself")
 	flags.StringVar(&o.Evidence, "evidence", "build/evidence/brokers",
-		"where logs and the broker's store go; an earlier run's are replaced")
+		"where logs and the brokers' stores go; an earlier run's are replaced")
 	flags.StringVar(&o.Binaries, "binaries", "build/bin", "`folder` of railhead and testbed")
 	if flags.Parse(args) != nil || flags.NArg() > 0 {
 		return exitUsage
@@ -101,6 +101,39 @@ func onStream(
 	defer cancel()
 	if err := do(ctx, *server, *stream); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return exitTrouble
+	}
+	return 0
+}
+
+// serveKafka is "testbed kafka-fake": the fake of Kafka that is killed.
+func serveKafka(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("testbed kafka-fake", flag.ContinueOnError)
+	listen := flags.String("listen", "127.0.0.1:9092", "`address` of loopback")
+	advertise := flags.String("advertise", "127.0.0.1:9092", "`address` that clients are told to connect to")
+	store := flags.String("store", "", "`folder` of the log")
+	if flags.Parse(args) != nil || flags.NArg() > 0 || *store == "" {
+		return exitUsage
+	}
+	if err := brokers.ServeKafka(ctx, *listen, *advertise, *store); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed kafka-fake:", err)
+		return exitTrouble
+	}
+	return 0
+}
+
+// consumeTopic is "testbed topic-consumer": the consumer of the fake of Kafka that is killed.
+func consumeTopic(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("testbed topic-consumer", flag.ContinueOnError)
+	var c streams.TopicConsumer
+	flags.StringVar(&c.Server, "server", "", "`address` of the broker")
+	flags.StringVar(&c.Database, "database", "", "connection `string` of the consumer's own database")
+	flags.Float64Var(&c.Lost, "lost", 0.03, "share of its own commits that it does not make")
+	if flags.Parse(args) != nil || flags.NArg() > 0 {
+		return exitUsage
+	}
+	if err := c.Run(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "testbed topic-consumer:", err)
 		return exitTrouble
 	}
 	return 0
