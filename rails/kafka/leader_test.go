@@ -85,7 +85,7 @@ func TestBrokersDisagree(t *testing.T) {
 }
 
 // TestBrokersThatAreDead tests that a broker that is down or silent stops the partitions that it leads,
-// and no others.
+// and that the adapter still sends to the others.
 func TestBrokersThatAreDead(t *testing.T) {
 	t.Parallel()
 	for name, dead := range map[string]string{"down": witness{}.Nowhere(t), "silent": silent(t)} {
