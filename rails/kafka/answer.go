@@ -19,17 +19,18 @@ var refusals = map[int16]payment.Result{
 	// The leader counts the replicas in sync before it appends. After that it reports
 	// NOT_ENOUGH_REPLICAS_AFTER_APPEND. It may take hours until a replica is back: no send is counted.
 	errorNotEnoughReplicas: payment.ResultRefusedLater,
-	// The record was validated, and failed.
-	errorInvalidRecord: payment.ResultRefusedFinal,
-	// The topic's settings, or its permissions, have changed since they were looked at.
+	// The topic's settings, or its permissions, have changed since they were looked at. INVALID_RECORD
+	// is one of them: a validation that was switched on refuses every record, not one payment.
+	errorInvalidRecord:      payment.ResultRefusedRail,
 	errorMessageTooLarge:    payment.ResultRefusedRail,
 	errorRecordListTooLarge: payment.ResultRefusedRail,
 	errorInvalidTopic:       payment.ResultRefusedRail,
 	errorTopicNotAllowed:    payment.ResultRefusedRail,
 }
 
-// judge returns what the answer to a record proves.
-func (r *Rail) judge(partition int32, body []byte) rails.Result {
+// judge returns what the answer to a record proves. Newest is the highest offset that the partition had
+// acknowledged before the record was written.
+func (r *Rail) judge(partition int32, newest int64, body []byte) rails.Result {
 	unknown := func(format string, args ...any) rails.Result {
 		return rails.Result{Result: payment.ResultUnknown, FirstByte: true, Message: fmt.Sprintf(format, args...)}
 	}
@@ -51,6 +52,7 @@ func (r *Rail) judge(partition int32, body []byte) rails.Result {
 		if about.BaseOffset < 0 {
 			return unknown("the acknowledgement has no offset")
 		}
+		r.saw(partition, newest, about.BaseOffset)
 		return rails.Result{Result: payment.ResultAccepted, FirstByte: true,
 			Reference: fmt.Sprintf("%s/%d/%d", r.config.Topic, partition, about.BaseOffset)}
 	}
@@ -64,4 +66,35 @@ func (r *Rail) judge(partition int32, body []byte) rails.Result {
 		result.Result, result.RailRefused = refusal, refusal == payment.ResultRefusedRail
 	}
 	return result
+}
+
+// newest returns the highest offset that a partition has acknowledged to this process; -1: none.
+func (r *Rail) newest(partition int32) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if offset, known := r.acknowledged[partition]; known {
+		return offset
+	}
+	return -1
+}
+
+// saw remembers an acknowledged offset. Only a partition that has lost records gives an offset that is
+// not above newest, which it had acknowledged before the record was written. The record itself is stored.
+func (r *Rail) saw(partition int32, newest, offset int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if offset <= newest && r.wentBack == "" {
+		r.wentBack = fmt.Sprintf("partition %d of topic %s went back from %d to %d: it has lost payments; resolve those by "+
+			"hand, and start this process again", partition, r.config.Topic, newest, offset)
+	}
+	if known, ok := r.acknowledged[partition]; !ok || known < offset {
+		r.acknowledged[partition] = offset
+	}
+}
+
+// loss says which records the topic has lost, as far as this process has seen; empty: none.
+func (r *Rail) loss() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wentBack
 }

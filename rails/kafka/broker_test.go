@@ -21,6 +21,7 @@ import (
 // a topic, and leaves every record to the test. It is no real broker.
 type witness struct {
 	settings   map[string]string // in place of those that the adapter accepts; "": not shown
+	inherited  string            // a setting that is not the topic's own
 	partitions int               // 0: 4
 	replicas   int               // 0: 3
 	leaders    map[int32]string  // addresses of the brokers that lead partitions; "": this one
@@ -32,9 +33,9 @@ type witness struct {
 
 func fit() map[string]string {
 	return map[string]string{
-		"cleanup.policy": "delete", "max.message.bytes": "1048588", "message.timestamp.type": "LogAppendTime",
-		"min.insync.replicas": "2", "retention.bytes": "-1", "retention.ms": "-1", "segment.bytes": "1073741824",
-		"unclean.leader.election.enable": "false",
+		"cleanup.policy": "delete", "flush.messages": "1", "max.message.bytes": "1048588",
+		"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "2", "retention.bytes": "-1", "retention.ms": "-1",
+		"segment.bytes": "1073741824", "unclean.leader.election.enable": "false",
 	}
 }
 
@@ -81,6 +82,7 @@ type broker struct {
 	mu       sync.Mutex
 	requests []*client
 	arrived  int64
+	appended int64
 	logins   int
 	serving  int // connections
 	heard    bytes.Buffer
@@ -193,6 +195,10 @@ func (b *broker) next(conn net.Conn) error {
 			if has[name] != "" {
 				setting := kmsg.NewDescribeConfigsResponseResourceConfig()
 				setting.Name, setting.Value = name, new(has[name])
+				setting.Source = kmsg.ConfigSourceDynamicTopicConfig
+				if name == b.facts.inherited {
+					setting.Source = kmsg.ConfigSourceDefaultConfig
+				}
 				about.Configs = append(about.Configs, setting)
 			}
 		}
@@ -326,11 +332,15 @@ var railKeys = regexp.MustCompile(`rh[0-9a-f]{32}`)
 
 func (c *client) RailKey() string { return railKeys.FindString(c.text) }
 
-// acknowledgement is an answer to the record, with the offset 41.
+// acknowledgement is an answer to the record, with the next offset, the first of which is 41.
 func (c *client) acknowledgement() *kmsg.ProduceResponse {
+	c.broker.mu.Lock()
+	offset := 41 + c.broker.appended
+	c.broker.appended++
+	c.broker.mu.Unlock()
 	answer := c.request.ResponseKind().(*kmsg.ProduceResponse)
 	about, partition := kmsg.NewProduceResponseTopic(), kmsg.NewProduceResponseTopicPartition()
-	partition.Partition, partition.BaseOffset = c.request.Topics[0].Partitions[0].Partition, 41
+	partition.Partition, partition.BaseOffset = c.request.Topics[0].Partitions[0].Partition, offset
 	about.Topic = c.request.Topics[0].Topic
 	about.Partitions = append(about.Partitions, partition)
 	answer.Topics = append(answer.Topics, about)

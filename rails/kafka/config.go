@@ -33,6 +33,8 @@ type Config struct {
 	Replicas int `json:"replicas"`
 	// KeepsFor is the least time for which the topic keeps a record; 0: without end.
 	KeepsFor payment.Duration `json:"keeps_for"`
+	// Unflushed permits a topic whose brokers acknowledge a record before it is on their disks.
+	Unflushed bool `json:"unflushed"`
 }
 
 // TLSConfig configures the connections. The zero value trusts the system's certificates.
@@ -151,6 +153,10 @@ func (c Config) Agrees(profile rails.Profile) error {
 	if profile.AnswerCoversKey {
 		refuse("profile.answer_covers_key is true but a topic's answer to one record says nothing about an earlier one " +
 			"with the same key: it must be false")
+	}
+	if !profile.RefusesBeforeProcessing {
+		refuse("profile.refuses_before_processing is false but a leader refuses before it appends: it must be true, or one " +
+			"permission that is withdrawn would park every payment")
 	}
 	if profile.Inquiry.Max > 0 {
 		refuse("profile.inquiry.max is %d but a topic can't be asked for a record by its key: it must be 0, so that what is "+

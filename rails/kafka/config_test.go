@@ -16,10 +16,11 @@ func TestAgrees(t *testing.T) {
 		"profile.resend_on_unknown": func(p *rails.Profile) {
 			p.ResendOnUnknown, p.KeyWindow = payment.ResendSameKey, payment.Duration(3600e9)
 		},
-		"profile.id_after_refusal":  func(p *rails.Profile) { p.IDAfterRefusal = payment.IDNew },
-		"profile.answer_covers_key": func(p *rails.Profile) { p.AnswerCoversKey = true },
-		"profile.inquiry.max":       func(p *rails.Profile) { p.Inquiry.Max = 1 },
-		"profile.acceptance":        func(p *rails.Profile) { p.Acceptance = payment.AcceptanceProvisional },
+		"profile.id_after_refusal":          func(p *rails.Profile) { p.IDAfterRefusal = payment.IDNew },
+		"profile.answer_covers_key":         func(p *rails.Profile) { p.AnswerCoversKey = true },
+		"profile.inquiry.max":               func(p *rails.Profile) { p.Inquiry.Max = 1 },
+		"profile.refuses_before_processing": func(p *rails.Profile) { p.RefusesBeforeProcessing = false },
+		"profile.acceptance":                func(p *rails.Profile) { p.Acceptance = payment.AcceptanceProvisional },
 	} {
 		p, c := profile(), config(t, "kafka://127.0.0.1:9092").WithDefaults()
 		if err := c.Agrees(p); err != nil {

@@ -58,6 +58,9 @@ type Rail struct {
 	closed  bool
 	first   int              // the index of the server that is asked first
 	leaders map[int32]string // the address of the last known leader of each partition
+
+	acknowledged map[int32]int64 // the highest offset of each partition
+	wentBack     string          // which partition has lost records; empty: none
 }
 
 // Open returns the rail of a configuration and a profile, and resolves its secrets. It opens no
@@ -76,6 +79,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (*Ra
 	return &Rail{
 		railType: profile.RailType, config: config, scheme: at.Scheme, timeouts: profile.Timeouts, checklist: checklist,
 		login: by, secrets: secrets, version: versionOf(config, profile), leaders: map[int32]string{},
+		acknowledged: map[int32]int64{},
 	}, nil
 }
 
@@ -157,7 +161,7 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 	if err := ctx.Err(); err != nil {
 		return stopped("stopped before the first byte: " + err.Error())
 	}
-	sent := time.Now()
+	sent, newest := time.Now(), r.newest(partition)
 	body, err := c.exchange(ctx, frame, by, time.Duration(r.timeouts.ResponseHeader+r.timeouts.Body))
 	if errors.Is(err, errStalled) || errors.Is(err, errEnded) {
 		return stopped(err.Error())
@@ -173,10 +177,11 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 			s.OnPhase(rails.PhaseAnswered)
 		}
 		r.keep(c)
-		result = r.judge(partition, body)
+		result = r.judge(partition, newest, body)
 	}
-	if result.Result == payment.ResultUnknown {
+	if result.Result != payment.ResultAccepted {
 		// An operator who decides about it has to know where it may be, and which broker may yet append it.
+		// A refusal may count as UNKNOWN too.
 		result.Message = fmt.Sprintf("written to partition %d of topic %s, led by broker %d, at %s: %s", partition,
 			r.config.Topic, c.leads, sent.UTC().Format("2006-01-02T15:04:05.000Z07:00"), result.Message)
 	}

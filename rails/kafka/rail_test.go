@@ -37,6 +37,7 @@ func profile() rails.Profile {
 		RailType: "events", Kind: rails.KindMessage, Headers: []string{"x-tenant"},
 		Policy: payment.Policy{
 			Acceptance: payment.AcceptanceFinal, ResendOnUnknown: payment.ResendNever, IDAfterRefusal: payment.IDSame,
+			RefusesBeforeProcessing: true,
 		},
 	}.WithDefaults()
 }
@@ -93,7 +94,6 @@ func TestConformance(t *testing.T) {
 			payment.ResultAccepted:     {},
 			payment.ResultUnknown:      {Status: 7},
 			payment.ResultRefusedLater: {Status: 19},
-			payment.ResultRefusedFinal: {Status: 87},
 			payment.ResultRefusedRail:  {Status: 29},
 		},
 		OtherPayment: railtest.Answer{Body: "topic other"},
@@ -101,6 +101,7 @@ func TestConformance(t *testing.T) {
 		Remark:       func(text string) railtest.Answer { return railtest.Answer{Status: -1, Body: text} },
 		Without: map[string]string{
 			"REFUSED_TRANSIENT": "too few replicas are the only refusal for now, and last: REFUSED_LATER",
+			"REFUSED_FINAL":     "a topic judges no payment",
 			"REFUSED_BUSINESS":  "a topic knows no funds",
 		},
 		Secrets: []string{password},
@@ -182,7 +183,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	want := map[int]payment.Result{
 		10: payment.ResultRefusedRail, 17: payment.ResultRefusedRail, 18: payment.ResultRefusedRail,
-		29: payment.ResultRefusedRail, 19: payment.ResultRefusedLater, 87: payment.ResultRefusedFinal,
+		29: payment.ResultRefusedRail, 87: payment.ResultRefusedRail, 19: payment.ResultRefusedLater,
 	}
 	code := 0
 	b := witness{}.broker(t, func(c *client) { c.Say(railtest.Answer{Status: code}) })
@@ -258,10 +259,10 @@ func TestUnfitTopics(t *testing.T) {
 		{witness{partitions: 5}, "5 partitions"}, {witness{replicas: 2}, "2 replicas"},
 	}
 	for name, value := range map[string]string{
-		"cleanup.policy": "compact,delete", "max.message.bytes": "327679", "message.timestamp.type": "CreateTime",
-		"min.insync.replicas": "1", "retention.bytes": "1000000", "retention.ms": "604800000",
-		"segment.bytes":                  "327679",
-		"unclean.leader.election.enable": "true",
+		"cleanup.policy": "compact,delete", "flush.messages": "100", "max.message.bytes": "327679",
+		"message.timestamp.type": "CreateTime",
+		"min.insync.replicas":    "1", "retention.bytes": "1000000", "retention.ms": "604800000",
+		"segment.bytes": "327679", "unclean.leader.election.enable": "true",
 	} {
 		faults = append(faults, struct {
 			topic witness
@@ -270,6 +271,12 @@ func TestUnfitTopics(t *testing.T) {
 			topic witness
 			says  string
 		}{witness{settings: map[string]string{name: ""}}, "does not show " + name})
+	}
+	for _, name := range []string{"flush.messages", "unclean.leader.election.enable"} {
+		faults = append(faults, struct {
+			topic witness
+			says  string
+		}{witness{inherited: name}, "by a default"})
 	}
 	for _, fault := range faults {
 		b := fault.topic.broker(t, never(t, "a record was sent"))
@@ -288,6 +295,59 @@ func TestUnfitTopics(t *testing.T) {
 	kept.KeepsFor++
 	kept.KeepsFor += payment.Duration(time.Millisecond)
 	railtest.Want(t, once(t, kept, message()), payment.ResultRefusedRail, false)
+	lazy := config(t, accepts(t, witness{settings: map[string]string{"flush.messages": "100"}}).Address())
+	lazy.Unflushed = true
+	railtest.Want(t, once(t, lazy, message()), payment.ResultAccepted, true)
+}
+
+// TestPartitionWentBack tests a partition that gives an offset for the second time: what it says is stored
+// is stored, and the rail is refused from then on, since payments are lost.
+func TestPartitionWentBack(t *testing.T) {
+	t.Parallel()
+	for _, again := range []int64{12, 4711} {
+		offset := int64(4711)
+		b := witness{}.broker(t, func(c *client) {
+			ack := c.acknowledgement()
+			ack.Topics[0].Partitions[0].BaseOffset, offset = offset, again
+			c.answer(ack)
+		})
+		rail := open(t, config(t, b.Address()), profile())
+		for range 2 {
+			railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
+		}
+		for _, participant := range []string{"bank a.b", "another", "a third"} {
+			send := message()
+			send.ParticipantID = participant
+			got := rail.Send(t.Context(), send)
+			railtest.Want(t, got, payment.ResultRefusedRail, false)
+			if !strings.Contains(got.Message, fmt.Sprintf("went back from 4711 to %d", again)) {
+				t.Errorf("%q does not say what was lost", got.Message)
+			}
+		}
+		railtest.Want(t, once(t, config(t, b.Address()), message()), payment.ResultAccepted, true) // another process
+	}
+}
+
+// TestAcknowledgementsCross tests two records under way at once, of which the later one is acknowledged
+// first: the partition has not gone back.
+func TestAcknowledgementsCross(t *testing.T) {
+	t.Parallel()
+	arrived, over := make(chan struct{}), make(chan struct{})
+	b := witness{}.broker(t, func(c *client) {
+		ack := c.acknowledgement()
+		if ack.Topics[0].Partitions[0].BaseOffset == 41 {
+			close(arrived)
+			<-over
+		}
+		c.answer(ack)
+	})
+	rail, first := open(t, config(t, b.Address()), profile()), make(chan rails.Result, 1)
+	go func() { first <- rail.Send(t.Context(), message()) }()
+	<-arrived
+	railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
+	close(over)
+	railtest.Want(t, <-first, payment.ResultAccepted, true)
+	railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
 }
 
 // TestNothingArrivesLate tests a broker that does not read: when the call has ended, what its

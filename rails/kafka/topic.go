@@ -101,23 +101,35 @@ func (r *Rail) settings(ctx context.Context, c *conn) ([]string, error) {
 	if err := r.about(got.Resources[0].ErrorCode); err != nil {
 		return nil, fmt.Errorf("the settings of %w", err)
 	}
-	has := map[string]string{}
+	has := map[string]kmsg.DescribeConfigsResponseResourceConfig{}
 	for _, setting := range got.Resources[0].Configs {
 		if setting.Value != nil {
-			has[setting.Name] = *setting.Value
+			has[setting.Name] = setting
 		}
 	}
 	var faults []string
 	for _, rule := range r.rules() {
-		switch value, shown := has[rule.name]; {
+		switch setting, shown := has[rule.name]; {
 		case !shown:
 			faults = append(faults, "the broker does not show "+rule.name)
-		case !rule.fits(value):
-			faults = append(faults, fmt.Sprintf("%s is %q: %s", rule.name, value, rule.must))
+		case !rule.fits(*setting.Value):
+			faults = append(faults, fmt.Sprintf("%s is %q: %s", rule.name, *setting.Value, rule.must))
+		case slices.Contains(topicsOwn, rule.name) && setting.Source != kmsg.ConfigSourceDynamicTopicConfig:
+			faults = append(faults, fmt.Sprintf("%s is %q by a default, which another broker or controller may not have: set "+
+				"it on the topic", rule.name, *setting.Value))
 		}
 	}
 	return faults, nil
 }
+
+// The settings that have to be the topic's own: other machines than the one that shows them act on
+// them, each by its own default. A controller elects the leader, and each replica flushes.
+const (
+	settingFlush   = "flush.messages"
+	settingUnclean = "unclean.leader.election.enable"
+)
+
+var topicsOwn = []string{settingFlush, settingUnclean}
 
 // rule is what a setting of the topic must be.
 type rule struct {
@@ -142,7 +154,7 @@ func (r *Rail) rules() []rule {
 		retention.must = fmt.Sprintf("it must be -1, or at least kafka.keeps_for %s", payment.Duration(kept))
 		retention.fits = number(func(n int64) bool { return n == -1 || n >= kept.Milliseconds() })
 	}
-	return []rule{
+	all := []rule{
 		{"cleanup.policy", "it must be delete: records have the participant as their key, of which " +
 			"compaction keeps the last alone", is("delete")},
 		{"max.message.bytes", fmt.Sprintf("it must be at least %d", maxRecord),
@@ -155,7 +167,11 @@ func (r *Rail) rules() []rule {
 		retention,
 		{"segment.bytes", fmt.Sprintf("it must be at least %d: a larger record fits into no segment", maxRecord),
 			number(func(n int64) bool { return n >= maxRecord })},
-		{"unclean.leader.election.enable",
-			"it must be false: a broker that lacks acknowledged records could become the leader", is("false")},
+		{settingUnclean, "it must be false: a broker that lacks acknowledged records could become the leader", is("false")},
 	}
+	if !r.config.Unflushed {
+		all = append(all, rule{settingFlush, "it must be 1, or state with kafka.unflushed that a broker which loses " +
+			"power may lose acknowledged records", is("1")})
+	}
+	return all
 }

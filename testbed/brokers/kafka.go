@@ -20,12 +20,12 @@ const (
 )
 
 // topicSettings are those that a fake shows of its topic. kfake knows no unclean election of a leader, and so does
-// not show that setting by itself.
+// not show that setting by itself, nor whether it flushes each record, which kfake.SyncWrites has it do.
 func topicSettings() map[string]string {
 	return map[string]string{
-		"cleanup.policy": "delete", "max.message.bytes": "1048588", "message.timestamp.type": "LogAppendTime",
-		"min.insync.replicas": "1", "retention.bytes": "-1", "retention.ms": "-1", "segment.bytes": "104857600",
-		"unclean.leader.election.enable": "false",
+		"cleanup.policy": "delete", "flush.messages": "1", "max.message.bytes": "1048588",
+		"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1", "retention.bytes": "-1",
+		"retention.ms": "-1", "segment.bytes": "104857600", "unclean.leader.election.enable": "false",
 	}
 }
 
@@ -136,6 +136,7 @@ func showTopic(question *kmsg.DescribeConfigsRequest) kmsg.Response {
 		for name, value := range topicSettings() {
 			setting := kmsg.NewDescribeConfigsResponseResourceConfig()
 			setting.Name, setting.Value = name, &value
+			setting.Source = kmsg.ConfigSourceDynamicTopicConfig
 			about.Configs = append(about.Configs, setting)
 		}
 		answer.Resources = append(answer.Resources, about)

@@ -29,6 +29,7 @@ func topicProfile() rails.Profile {
 		RailType: "events", Kind: rails.KindMessage,
 		Policy: payment.Policy{
 			Acceptance: payment.AcceptanceFinal, ResendOnUnknown: payment.ResendNever, IDAfterRefusal: payment.IDSame,
+			RefusesBeforeProcessing: true,
 		},
 	}.WithDefaults()
 	second := payment.Duration(5 * time.Second)
@@ -86,7 +87,6 @@ func TestKafkaConformance(t *testing.T) {
 			payment.ResultAccepted:     {},
 			payment.ResultUnknown:      {Status: 7},
 			payment.ResultRefusedLater: {Status: 19},
-			payment.ResultRefusedFinal: {Status: 87},
 			payment.ResultRefusedRail:  {Status: 29},
 		},
 		OtherPayment: railtest.Answer{Body: "topic other"},
@@ -94,6 +94,7 @@ func TestKafkaConformance(t *testing.T) {
 		Remark:       func(text string) railtest.Answer { return railtest.Answer{Status: -1, Body: text} },
 		Without: map[string]string{
 			"REFUSED_TRANSIENT": "too few replicas are the only refusal for now, and last: REFUSED_LATER",
+			"REFUSED_FINAL":     "a topic judges no payment",
 			"REFUSED_BUSINESS":  "a topic knows no funds",
 		},
 	})
