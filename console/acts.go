@@ -42,6 +42,11 @@ var acts = map[string]actOf{
 			_, err := op.CancelPayment(ctx, id, reason)
 			return err
 		}},
+	"skip": {"Passed in order: what waits behind it goes on.",
+		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
+			_, err := op.SkipInOrder(ctx, id, reason)
+			return err
+		}},
 	"send-now": {"It is due now.",
 		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
 			_, err := op.ReschedulePayment(ctx, id, time.Time{}, reason)

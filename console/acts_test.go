@@ -19,7 +19,7 @@ import (
 
 // everyAct is every act of the console.
 var everyAct = []string{
-	"acknowledge", "escalate", "close", "replay", "resolve", "inquire", "cancel", "send-now", "reveal",
+	"acknowledge", "escalate", "close", "replay", "resolve", "inquire", "cancel", "skip", "send-now", "reveal",
 }
 
 // enqueue enqueues one instruction that is due in an hour, with this content in each field that a caller

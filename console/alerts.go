@@ -17,6 +17,7 @@ var shownAt = map[string]place{
 	"RailheadPaymentParked":             {"/dead-letters?reason=OUTCOME_UNKNOWN", "Dead letters"},
 	"RailheadDeadLettersGrowing":        {"/dead-letters", "Dead letters"},
 	"RailheadUnknownsGrowing":           {"/rails", "Rails"},
+	"RailheadOrderBlocked":              {"/rails", "Rails"},
 	"RailheadPaymentNearExpiry":         {"/#expiring", "Overview"},
 	"RailheadSuspensionOpen":            {"/components#suspensions", "Components"},
 	"RailheadOldestPendingTooOld":       {"/rails", "Rails"},

@@ -60,6 +60,7 @@ type Operator interface {
 	ResolvePayment(ctx context.Context, id payment.ID, evidence operator.Evidence) (payment.State, error)
 	InquirePayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
 	CancelPayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
+	SkipInOrder(ctx context.Context, id payment.ID, reason string) (sequenceID int64, err error)
 	ReschedulePayment(ctx context.Context, id payment.ID, dueAt time.Time, reason string) (operator.DueChange, error)
 
 	PauseRail(ctx context.Context, railType, reason string, until time.Time) (wasRunning bool, err error)

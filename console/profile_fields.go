@@ -60,7 +60,10 @@ var profileGroups = []struct {
 		{"breaker.window", "time of the rolling window"},
 		{"breaker.open_for", "time without calls, until probes are sent"},
 		{"breaker.half_open_max", "probes that all have to succeed"},
-		{"order", "order of the sends: NONE, as they are due"},
+		{"order", "order of the sends of one participant: NONE, as they are due; STRICT, one after another in their sequence"},
+		{"order_on_bad_end", "what follows a payment that was refused or has expired: BLOCK, nothing until its dead letter " +
+			"is closed; SKIP, the next one"},
+		{"order_participants", "the order of single participants, where it is another"},
 		{"kind", "payment, or message: whether amount and currency are required"},
 		{"headers", "the callers' headers that the rail carries"},
 	}},

@@ -15,6 +15,11 @@ var planned = map[string]string{
 	"claim": `(ARRAY['bank'], ARRAY[32], ARRAY[4], ARRAY[1], ARRAY['render/1'], 'worker', gen_random_uuid(), NULL::uuid[], ARRAY[24],
 		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz],
 		ARRAY[now() - interval '1 h'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'], ARRAY[false])`,
+	"claim_ordered": `(ARRAY['bank'], ARRAY[32], ARRAY[4], ARRAY[1], ARRAY['render/1'], 'worker', gen_random_uuid(), NULL::uuid[], ARRAY[24],
+		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz],
+		ARRAY[now() - interval '1 h'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'], ARRAY[false],
+		ARRAY[true], ARRAY['bank'], ARRAY['p2'], ARRAY[32],
+		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz])`,
 	"record_done":  recordNothing("record_done"),
 	"record":       recordNothing("record"),
 	"stale_claims": `(120000, 15000, ARRAY['bank'], ARRAY[30000::bigint], 5000, 500)`,
@@ -22,13 +27,15 @@ var planned = map[string]string{
 	"expired_ids":  `(20)`,
 	"find_claim":   `(gen_random_uuid())`,
 	"close_claims": `(ARRAY[gen_random_uuid()], 1000)`,
-	"due_ids":      `('bank', 3)`,
+	"due_ids":      `('bank', 3, false, '{}'::text[])`,
 	"quarantine":   `(ARRAY[gen_random_uuid()], 'PUT_BACK')`,
 
 	"reopen_letters": `(500)`,
 
 	"timeline_head":     `(gen_random_uuid())`,
 	"timeline_pending":  `(gen_random_uuid())`,
+	"timeline_order":    `(gen_random_uuid())`,
+	"status_order":      `(10000, 1001)`,
 	"timeline_attempts": `(gen_random_uuid(), 1000)`,
 }
 
@@ -141,7 +148,8 @@ func scans(node any, leads map[string]string, nodes *int) []string {
 			*nodes++
 			table := fmt.Sprint(node["Relation Name"])
 			grows := strings.HasPrefix(table, "payment_outbox_pending") || strings.HasPrefix(table, "payment_outbox_attempts") ||
-				strings.HasPrefix(table, "payment_outbox_keys") || strings.HasPrefix(table, "payment_outbox_instructions")
+				strings.HasPrefix(table, "payment_outbox_keys") || strings.HasPrefix(table, "payment_outbox_instructions") ||
+				strings.HasPrefix(table, "payment_order_")
 			index := fmt.Sprint(node["Index Name"])
 			grows = grows || kind == "Bitmap Index Scan" && (strings.HasPrefix(index, "payment_outbox_pending") ||
 				strings.HasPrefix(index, "payment_outbox_attempts") || strings.HasPrefix(index, "payment_outbox_keys") ||

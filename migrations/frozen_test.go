@@ -169,7 +169,7 @@ func TestNumbersMakeTheCurrentText(t *testing.T) {
 
 // changesRows finds a statement that changes rows.
 var changesRows = regexp.MustCompile(`(?mi)^[^-\n]*\b(INSERT INTO|UPDATE \{?\w+\}?\.|DELETE FROM|MERGE
-	INTO|TRUNCATE|COPY|USING)\b|^SELECT `)
+	INTO|TRUNCATE (?:TABLE |\{)|COPY|USING)\b|^SELECT `)
 
 // stamp is the function that a migration stamps a cell with.
 func stamp(version, serves int) string {

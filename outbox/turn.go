@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -20,7 +21,22 @@ type Lane struct {
 	// GoesOn allows claims of the lane while a suspension is open: its rail
 	// de-duplicates by key, and its key window covers the sends that may be lost.
 	GoesOn bool
+	// Order is the order of the profile: which participants have one instruction in
+	// flight at most, that with their lowest unresolved sequence_id.
+	Order Order
 }
+
+// Order is which participants of a rail are ordered. The zero value is none.
+type Order struct {
+	Strict bool     // those that Except does not name
+	Except []string // participants for which the opposite of Strict holds
+}
+
+// Any reports whether some participant may be ordered.
+func (o Order) Any() bool { return o.Strict || len(o.Except) > 0 }
+
+// Of reports whether a participant is ordered.
+func (o Order) Of(participant string) bool { return slices.Contains(o.Except, participant) != o.Strict }
 
 // ClaimRequest is one claim statement. The caller makes ClaimID before its first try,
 // so that it can look the claim up if its commit is unknown.
@@ -39,6 +55,10 @@ type Turn struct {
 	// Finished are the ids of the claim statements whose last answer is among Outcomes.
 	Finished []payment.ID
 	Claim    ClaimRequest
+	// Ordered are the rails of Outcomes that order some participant by the profile that
+	// this process knows: what waits behind the outcomes is advanced in this turn.
+	// Otherwise that happens later.
+	Ordered []string
 }
 
 // TurnResult is the result of a committed turn.
@@ -47,6 +67,8 @@ type TurnResult struct {
 	// earlier evidence has to be weighed. The slow path records them.
 	Late   []payment.Outcome
 	Claims []payment.Claim
+	// Again are the rails that have slots which the turn kept free: the next turn has to begin at once.
+	Again []string
 }
 
 // StaleQuery selects the open claims that are due for repair.

@@ -27,7 +27,7 @@ func lived(t testing.TB) pgtest.Template {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 5",
+	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 6",
 		Build: func(ctx context.Context, adminURL string) error {
 			if err := base.Build(ctx, adminURL); err != nil {
 				return err
@@ -72,6 +72,8 @@ type life struct {
 	executor                *executor.Executor
 	super, ingest, operator *pgx.Conn
 	n                       int
+	order                   outbox.Order // of the bank's lane
+	ordered                 []string
 	err                     error
 }
 
@@ -113,12 +115,14 @@ func live(ctx context.Context, adminURL string) (err error) {
 }
 
 // enqueue enqueues an instruction of one of three participants.
-func (l *life) enqueue() (id payment.ID) {
+func (l *life) enqueue() payment.ID { return l.enqueueFor(fmt.Sprintf("participant-%d", (l.n+1)%3)) }
+
+func (l *life) enqueueFor(participant string) (id payment.ID) {
 	l.n++
 	l.do(l.ingest, func(conn *pgx.Conn) error {
 		return conn.QueryRow(l.ctx, `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, $2, $1, 'bank',
 			jsonb_build_object('amount', $3::text, 'currency', 'EUR', 'creditor', jsonb_build_object('account', 'DE-' || $1), 'note', 'Zürich "ß" \ ü'))`,
-			fmt.Sprintf("instruction-%d", l.n), fmt.Sprintf("participant-%d", l.n%3),
+			fmt.Sprintf("instruction-%d", l.n), participant,
 			fmt.Sprintf("%d.50", l.n)).Scan((*[16]byte)(&id))
 	})
 	return id
@@ -149,18 +153,18 @@ func (l *life) claim(id payment.ID) payment.Claim {
 	if l.err != nil {
 		return payment.Claim{}
 	}
-	result, err := l.executor.Turn(l.ctx, outbox.Turn{Claim: outbox.ClaimRequest{
+	claims, err := l.executor.ClaimOnly(l.ctx, outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "worker",
-		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: version,
-			RenderVersion: "render/1"}},
-	}})
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 2, Oldest: 1, ProfileVersion: version,
+			RenderVersion: "render/1", Order: l.order}},
+	}, []payment.ID{id})
 	switch {
 	case err != nil:
 		l.err = err
-	case len(result.Claims) != 1 || result.Claims[0].OutboxID != id:
-		l.err = fmt.Errorf("claimed %d others instead of %s", len(result.Claims), id)
+	case len(claims) != 1 || claims[0].OutboxID != id:
+		l.err = fmt.Errorf("claimed %d others instead of %s", len(claims), id)
 	default:
-		return result.Claims[0]
+		return claims[0]
 	}
 	return payment.Claim{}
 }
@@ -182,7 +186,7 @@ func (l *life) record(o payment.Outcome) {
 		return
 	}
 	result, err := l.executor.Turn(l.ctx, outbox.Turn{Outcomes: []payment.Outcome{o},
-		Finished: []payment.ID{o.Claim.ClaimID}})
+		Finished: []payment.ID{o.Claim.ClaimID}, Ordered: l.ordered})
 	if l.err = err; err == nil && len(result.Late) > 0 {
 		l.err = errors.New("an outcome was late")
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -135,6 +136,27 @@ func (l *life) everything() {
 	putOut()
 
 	l.claim(l.enqueue()) // in flight
+	l.inOrder()
+}
+
+// inOrder has a participant whose instructions are sent one after another: past an
+// execution, a refusal that an operator dealt with, one that was parked and skipped, and a
+// cancellation. The last one waits.
+func (l *life) inOrder() {
+	l.exec(l.operator, `SELECT railhead.apply_rail_profile('bank', p.profile || '{"order": "NONE", "order_participants": {"in-order": "STRICT"}}', 'in order')
+		FROM railhead.payment_rail_profiles p WHERE p.rail_type = 'bank' AND p.version = 1`)
+	l.order, l.ordered = outbox.Order{Except: []string{"in-order"}}, []string{celltest.Bank}
+	var ids [6]payment.ID
+	for n := range ids {
+		ids[n] = l.enqueueFor("in-order")
+	}
+	l.sent(ids[0], sameKey, payment.ResultAccepted)
+	l.sent(ids[1], sameKey, payment.ResultRefusedFinal)
+	l.exec(l.operator, `SELECT railhead.triage_dead_letter($1, 'resolved', 'paid by cheque')`, [16]byte(ids[1]))
+	l.sent(ids[2], never, payment.ResultUnknown)
+	l.exec(l.operator, `SELECT railhead.skip_in_order($1, 'the rail will tell')`, [16]byte(ids[2]))
+	l.exec(l.operator, `SELECT railhead.cancel_payment($1, 'the participant asked')`, [16]byte(ids[3]))
+	l.sent(ids[4], sameKey, payment.ResultAccepted)
 }
 
 // lost is a claim whose worker died.

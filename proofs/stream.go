@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// streamProofs are about the numbers of participants.
+// streamProofs are about the numbers of participants, and their order.
 func streamProofs() []Proof {
 	return []Proof{
 		{
@@ -34,6 +34,7 @@ func streamProofs() []Proof {
 			RunAs: asControl, Statements: []string{"sql/sequence_next.sql"},
 			Ledger: true, whole: judged("sequence_next"), script: judgement("sequence_next", nil),
 		},
+		orderProof(),
 	}
 }
 

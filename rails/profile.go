@@ -30,17 +30,10 @@ type Profile struct {
 	Breaker     Breaker  `json:"breaker"`
 	Codes       Codes    `json:"codes"`
 	Checks      Checks   `json:"checks"`
-	Order       Order    `json:"order"`
+	Ordering
 	// Headers are the names of the caller's headers that the rail carries, in small letters.
 	Headers []string `json:"headers,omitempty"`
 }
-
-// Order is what the rail requires of the sequence of sends. Only NONE exists: claims are ordered by
-// due time, so no other promise could be kept.
-type Order string
-
-// OrderNone sends instructions as they become due.
-const OrderNone Order = "NONE"
 
 // Codes is how the rail's answers are classified.
 type Codes struct {
@@ -108,9 +101,7 @@ func (p Profile) WithDefaults() Profile {
 	if p.Kind == "" {
 		p.Kind = KindPayment
 	}
-	if p.Order == "" {
-		p.Order = OrderNone
-	}
+	p.Ordering = p.Ordering.withDefaults()
 	return p
 }
 
@@ -167,10 +158,7 @@ func (p Profile) Faults() []error {
 		refuse("codes.http: %w", err)
 	}
 	all = append(all, p.Checks.validate()...)
-	if p.Order != OrderNone {
-		refuse("order is %q, must be %s: nothing else can be kept", p.Order, OrderNone)
-	}
-	return all
+	return append(all, p.Ordering.validate()...)
 }
 
 // BodyTable returns the table for codes in the body of an answer.

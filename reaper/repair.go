@@ -53,7 +53,7 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 // Repairs that fail together are tried in halves, the younger half first, because a claim that is
 // stuck tends to be old.
 func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
-	turn, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes})
+	turn, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Ordered: r.ordered()})
 	if errors.Is(err, outbox.ErrCommitUnknown) {
 		r.watch.CommitUnknown()
 	}
@@ -126,6 +126,17 @@ func (r *Reaper) outcome(found outbox.StaleClaim) payment.Outcome {
 		outcome.ParkAttemptID = payment.NewID()
 	}
 	return outcome
+}
+
+// ordered returns the rails that order some participant.
+func (r *Reaper) ordered() []string {
+	var names []string
+	for name, profile := range r.policies {
+		if profile.Ordering.Lane().Any() {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (r *Reaper) staleQuery() outbox.StaleQuery {

@@ -65,7 +65,8 @@ func (l *loop) recordAlone(ctx context.Context) error {
 		return nil
 	}
 	begun := time.Now()
-	result, err := l.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Finished: finished})
+	ordered := l.lanes.ordered()
+	result, err := l.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Finished: finished, Ordered: ordered})
 	if err == nil {
 		l.noteRecorded(outcomes, result.Late)
 		l.watch.Turn(len(outcomes), time.Since(begun))
@@ -79,7 +80,7 @@ func (l *loop) recordAlone(ctx context.Context) error {
 	stuck := 0
 	for n, outcome := range outcomes {
 		one := []payment.Outcome{outcome}
-		result, err := l.store.Turn(ctx, outbox.Turn{Outcomes: one})
+		result, err := l.store.Turn(ctx, outbox.Turn{Outcomes: one, Ordered: ordered})
 		l.doubt(err)
 		switch {
 		case err == nil:

@@ -26,6 +26,7 @@ var errBadLane = errors.New("a rail can't be served")
 // lane is the queue of one rail as this process serves it.
 type lane struct {
 	profile rails.Profile
+	order   outbox.Order
 	rail    rails.Rail
 	guard   *rails.Guard
 	read    []byte // the profile as read from the database
@@ -181,7 +182,8 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 		closeRail(current.rail)
 		calls = current.calls
 	}
-	opened := &lane{profile: profile, rail: rail, guard: guard, calls: calls, read: row.Profile,
+	opened := &lane{profile: profile, order: profile.Ordering.Lane(),
+		rail: rail, guard: guard, calls: calls, read: row.Profile,
 		wentBack: l.forgotten[row.RailType] || current != nil && current.wentBack}
 	opened.note(row)
 	l.byRail[row.RailType] = opened
@@ -257,6 +259,19 @@ func (l *lanes) stop(railType string, now time.Time) time.Duration {
 		return one.queue.Stop(now)
 	}
 	return 0
+}
+
+// ordered returns the rails that order some participant.
+func (l *lanes) ordered() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for name, one := range l.byRail {
+		if one.order.Any() {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // works records that a row of the lane could be claimed: the lane itself is not at fault.

@@ -91,7 +91,7 @@ func (p *pacer) rest(ctx context.Context, l *loop) {
 		return
 	case <-timer.C:
 	}
-	p.scan = l.primary || backlog
+	p.scan = l.primary || backlog || len(l.lanes.ordered()) > 0
 }
 
 func (p *pacer) waitForCause(ctx context.Context, l *loop) {
@@ -118,8 +118,9 @@ func (p *pacer) waitForCause(ctx context.Context, l *loop) {
 	select {
 	case <-ctx.Done():
 	case <-l.wake:
-		// There is an outcome to record. Enqueues that come now notify.
-		p.scan = !asleep || l.lanes.backlog()
+		// There is an outcome to record. Enqueues that come now notify. On a lane that orders
+		// participants the next instruction may wait behind the outcome.
+		p.scan = !asleep || l.lanes.backlog() || len(l.lanes.ordered()) > 0
 	case <-timer.C:
 		p.verify = true
 		l.watch.Poll()
@@ -188,7 +189,7 @@ func (p *pacer) waitForMore(ctx context.Context, l *loop) {
 	case <-l.wake:
 	case <-timer.C:
 	}
-	p.scan = l.lanes.backlog()
+	p.scan = l.lanes.backlog() || len(l.lanes.ordered()) > 0
 }
 
 // after takes the result of a turn into account.

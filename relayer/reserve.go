@@ -2,6 +2,7 @@ package relayer
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
@@ -60,8 +61,9 @@ func (v *reservation) reserve(n int) int {
 	return len(permits)
 }
 
-// claimed passes the number of instructions that a committed turn has claimed to each lane.
-func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim) {
+// claimed passes the number of instructions that a committed turn has claimed to each lane, and has the next turn
+// begin at once for those rails that it kept slots of.
+func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim, again []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	got := make(map[string]int, len(reserved))
@@ -70,6 +72,9 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 	}
 	for name, slots := range reserved {
 		slots.ask.Learn(got[name])
+		if slices.Contains(again, name) {
+			slots.ask.Lane.Again()
+		}
 	}
 }
 
@@ -106,6 +111,7 @@ func (r *Relayer) request(reserved map[string]*reservation) outbox.ClaimRequest 
 		lane := outbox.Lane{
 			RailType: name, Free: len(each.permits),
 			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(), GoesOn: each.goesOn,
+			Order: each.lane.order,
 		}
 		if each.ask.Oldest {
 			lane.Oldest = lane.Free

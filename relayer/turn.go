@@ -35,7 +35,7 @@ func (l *loop) turn(ctx, sends context.Context, scan bool) (int, error) {
 	if len(outcomes) == 0 && len(reserved) == 0 {
 		return 0, nil
 	}
-	turn := outbox.Turn{Outcomes: outcomes, Finished: finished, Claim: l.request(reserved)}
+	turn := outbox.Turn{Outcomes: outcomes, Finished: finished, Claim: l.request(reserved), Ordered: l.lanes.ordered()}
 
 	result, err := l.store.Turn(work, turn)
 	if err != nil {
@@ -44,7 +44,7 @@ func (l *loop) turn(ctx, sends context.Context, scan bool) (int, error) {
 	switch {
 	case err == nil:
 		l.noteRecorded(outcomes, result.Late)
-		l.lanes.claimed(reserved, result.Claims)
+		l.lanes.claimed(reserved, result.Claims, result.Again)
 		if len(result.Claims) >= l.config.ClaimMax/helpShare && l.lanes.backlog() {
 			signal(l.more)
 		}

@@ -170,7 +170,11 @@ func (c *cursor) learn(made Scan, found Found) {
 	var got taken
 	for i := range found.Claims {
 		claim := &found.Claims[i]
-		if claim.RailType == made.lane.RailType {
+		switch {
+		case claim.RailType != made.lane.RailType:
+		case made.lane.Order.Of(claim.ParticipantID):
+			got.n++ // the head of a line, which no scan has found
+		default:
 			got.add(claim, found.Due[i], slices.Contains(made.Throttled, claim.ParticipantID))
 		}
 	}

@@ -110,3 +110,6 @@ func (a *Ask) Learn(claimed int) {
 		lane.Works()
 	}
 }
+
+// Again has the next turn begin at once: the last one kept slots of the lane free.
+func (l *Lane) Again() { l.left = true }

@@ -15,6 +15,7 @@ var offeredActs = map[string]string{
 	"replay":               `SELECT railhead.replay_payment($1, 'a test')`,
 	"inquire":              `SELECT railhead.inquire_payment($1, 'a test')`,
 	"cancel":               `SELECT railhead.cancel_payment($1, 'a test')`,
+	"skip":                 `SELECT railhead.skip_in_order($1, 'a test')`,
 	"send-now":             `SELECT railhead.reschedule_payment($1, NULL, 'a test')`,
 	"resolve executed":     `SELECT railhead.resolve_payment($1, true, 'ref-1/' || $1::uuid::text, current_date, 'a document', 'a test')`,
 	"resolve not_executed": `SELECT railhead.resolve_payment($1, false, NULL, current_date, 'a document', 'a test', true)`,

@@ -136,6 +136,30 @@ func TestNextStep(t *testing.T) {
 				WorkerID: "w", CreatedAt: now}}},
 		"no automatic step: it needs an operator since 2026-11-21T09:00:00.000Z (FAILED)": {
 			Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "pending", OpenedAt: now}},
+		"waits in order behind 00000000-0000-0000-0000-000000000000 (sequence 3), which is in pending; it is not due before 2026-11-21T09:00:00.000Z": {
+			OutboxID: payment.NewID(), SequenceID: 4, Order: &reader.OrderHead{SequenceID: 3, HeldBy: reader.HeldPending},
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
+		"waits in order behind 00000000-0000-0000-0000-000000000000 (sequence 3), which is in pending, and not due before 2026-11-21T09:00:00.000Z": {
+			OutboxID: payment.NewID(), SequenceID: 4, Pending: &reader.PendingRow{NextAction: "SEND"},
+			Order: &reader.OrderHead{SequenceID: 3, HeldBy: reader.HeldPending, NextAttemptAt: now}},
+		"waits in order behind 00000000-0000-0000-0000-000000000000 (sequence 3), which is quarantined until an operator acts; for the acts: railhead payment show 00000000-0000-0000-0000-000000000000": {
+			OutboxID: payment.NewID(), SequenceID: 4, Order: &reader.OrderHead{SequenceID: 3, HeldBy: reader.HeldQuarantined},
+			Pending: &reader.PendingRow{NextAction: "SEND"}},
+		"waits in order behind 00000000-0000-0000-0000-000000000000 (sequence 3), which is UNKNOWN; for the acts: railhead payment show 00000000-0000-0000-0000-000000000000": {
+			OutboxID: payment.NewID(), SequenceID: 4, Order: &reader.OrderHead{SequenceID: 3, HeldBy: "UNKNOWN"},
+			Pending: &reader.PendingRow{NextAction: "SEND"}},
+		"waits in order behind 00000000-0000-0000-0000-000000000000 (sequence 5), which is in flight": {
+			// of an earlier profile
+			OutboxID: payment.NewID(), SequenceID: 4, Order: &reader.OrderHead{SequenceID: 5, HeldBy: "DISPATCHING"},
+			Pending: &reader.PendingRow{NextAction: "SEND"}},
+		"SEND, due since 7.0s; never claimed before": { // what is recorded of its line is over
+			OutboxID: payment.NewID(), SequenceID: 4, Order: &reader.OrderHead{SequenceID: 3},
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -7000}},
+		"SEND, due since 8.0s; never claimed before": { // it has returned to pending, in front of the head that is recorded
+			OutboxID: payment.NewID(), SequenceID: 4, Order: &reader.OrderHead{SequenceID: 5, HeldBy: reader.HeldPending},
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -8000}},
+		"no automatic step: it could not be claimed and is quarantined until an operator acts; what its participant has in pending behind it on the rail waits for that": {
+			Order: &reader.OrderHead{HeldBy: reader.HeldQuarantined}, Pending: &reader.PendingRow{Quarantine: true}},
 		"nothing: it has ended":         {Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
 		"nothing: only its key is left": {},
 	} {

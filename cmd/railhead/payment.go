@@ -14,7 +14,8 @@ import (
 func paymentCommand() *cobra.Command {
 	return group("payment", "Show instructions and their outcomes, follow them, and act on one", paymentShowCommand(),
 		paymentListCommand(), withProgress(paymentTailCommand()), paymentInquireCommand(),
-		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand(), paymentRevealCommand())
+		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand(), paymentSkipCommand(),
+		paymentRevealCommand())
 }
 
 func paymentShowCommand() *cobra.Command {

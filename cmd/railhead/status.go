@@ -16,9 +16,9 @@ func statusCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "status", Short: "Show the state of the cell: its rails, instructions and components",
 		Long: "Show the state of the cell, in one snapshot: for each rail the instructions in pending and their age,\n" +
-			"those in flight, those with an unknown outcome and the dead letters, then pauses and closed gates, and the\n" +
-			"components by the age of their heartbeat, which is stale after the setting heartbeat_stale. The cost does\n" +
-			"not depend on the size of the archive.\n" +
+			"those in flight, those with an unknown outcome and the dead letters, how many lines of strict order wait for\n" +
+			"an operator, then pauses and closed gates, and the components by the age of their heartbeat, which is\n" +
+			"stale after the setting heartbeat_stale. The cost does not depend on the size of the archive.\n" +
 			"--money adds up the amounts by rail and currency, of at most 100,000 instructions a rail.\n" +
 			"Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
@@ -101,6 +101,9 @@ func writeStatus(o output, name string, status reader.Status) error {
 			}
 		}
 	}
+	if err := writeBlocked(o, status.Rails); err != nil {
+		return err
+	}
 	if err := writePauses(o, status); err != nil {
 		return err
 	}
@@ -116,6 +119,23 @@ func writeStatus(o output, name string, status reader.Status) error {
 		return err
 	}
 	return writeCutShort(o, status.CutShort)
+}
+
+// writeBlocked counts the heads of strict order that wait for an operator.
+func writeBlocked(o output, rails []reader.RailStatus) error {
+	for _, rail := range rails {
+		b := rail.OrderBlocked
+		if b == nil {
+			continue
+		}
+		more := plus(b.Capped())
+		err := o.text("rail %s: lines that are blocked in order: %d%s, the first since %s: railhead payment show %s\n",
+			rail.RailType, b.Heads, more, clock(b.Since), b.OutboxID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeCutShort names the lists that are incomplete; incomplete numbers have a plus.

@@ -7,7 +7,7 @@ import (
 
 // Act is an act of an operator on one payment, and why it is not possible now.
 type Act struct {
-	Name    string // as the command: acknowledge, escalate, close, replay, resolve, inquire, cancel, send-now
+	Name    string // as the command: acknowledge, escalate, close, replay, resolve, inquire, cancel, skip, send-now
 	Command string
 	Why     string // empty: it is possible, as far as the rows show
 	// Verdicts are what the evidence of resolve may say; the other acts have none.
@@ -24,6 +24,7 @@ var actCommands = []Act{
 	{Name: "close", Command: "dead-letter close"},
 	{Name: "send-now", Command: "payment send-now"},
 	{Name: "cancel", Command: "payment cancel"},
+	{Name: "skip", Command: "payment skip"},
 }
 
 // Acts returns every act, and for each one that is not possible the reason. A dead letter is ended by what the
@@ -52,6 +53,8 @@ func Acts(line reader.Timeline) []Act {
 			act.Why = whyNotDue(line)
 		case "cancel":
 			act.Why = whyNotCancel(line)
+		case "skip":
+			act.Why = whyNotSkip(line)
 		}
 		all = append(all, act)
 	}
@@ -139,4 +142,17 @@ func whyNotCancel(line reader.Timeline) string {
 		return "a send of it may have been executed"
 	}
 	return whyNotUnsettled(line)
+}
+
+// whyNotSkip is why the line of a participant can't go on past a payment.
+func whyNotSkip(line reader.Timeline) string {
+	switch {
+	case line.Order == nil || line.Order.OutboxID != line.OutboxID || line.Order.HeldBy == "":
+		return "nothing waits behind it in order"
+	case line.Pending != nil:
+		return "it is in pending: only one that has ended or is parked is passed"
+	case payment.State(line.Order.HeldBy).IsClaim():
+		return "it is in flight: only one that has ended or is parked is passed"
+	}
+	return ""
 }

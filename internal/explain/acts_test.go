@@ -147,6 +147,16 @@ func TestActs(t *testing.T) {
 			l.NeverEnqueued = true
 		}), ""},
 		"in flight": {open(letterOf("", sent), func(l *reader.Timeline) { l.DeadLetter = nil }), ""},
+		"refused, and others wait behind it": {open(letterOf(payment.DeadFailed, sent, refused), func(l *reader.Timeline) {
+			l.Order = &reader.OrderHead{OutboxID: l.OutboxID, SequenceID: 1, HeldBy: "FAILED"}
+		}), "acknowledge escalate resolve:executed replay close skip"},
+		"refused, behind another": {open(letterOf(payment.DeadFailed, sent, refused), func(l *reader.Timeline) {
+			l.Order = &reader.OrderHead{OutboxID: payment.ID{1}, SequenceID: 1, HeldBy: "FAILED"}
+		}), "acknowledge escalate resolve:executed replay close"},
+		"in flight, and others wait behind it": {open(letterOf("", sent), func(l *reader.Timeline) {
+			l.DeadLetter = nil
+			l.Order = &reader.OrderHead{OutboxID: l.OutboxID, SequenceID: 1, HeldBy: "DISPATCHING"}
+		}), ""},
 	} {
 		if got := offered(test.line); got != test.want {
 			t.Errorf("%s: offered are %q, want %q", name, got, test.want)

@@ -14,7 +14,9 @@ import (
 )
 
 // NextStep describes what happens next to an instruction, and why.
-func NextStep(line reader.Timeline) string {
+func NextStep(line reader.Timeline) string { return ownNext(line) + holdsOthers(line) }
+
+func ownNext(line reader.Timeline) string {
 	last := lastRow(line)
 	switch p := line.Pending; {
 	case p != nil && p.Quarantine:
@@ -44,6 +46,8 @@ func NextStep(line reader.Timeline) string {
 			said += "; it is due at " + Clock(p.NextAttemptAt)
 		}
 		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
+	case line.Behind():
+		return behindHead(line)
 	case p != nil && p.DueInMS > 0 && rescheduled(line) != nil:
 		act := rescheduled(line)
 		return fmt.Sprintf("%s in %s: not before %s, by %s: %s", p.NextAction, Span(Millis(p.DueInMS)),

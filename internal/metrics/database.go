@@ -129,10 +129,14 @@ var (
 	letters      = desc("dlq_depth", "Open dead letters.", "reason")
 	stuck        = desc("stuck_dispatching_count", "Instructions claimed, unanswered, and older than the claim timeout.")
 	unknown      = desc("railhead_unknown_open", "Instructions in pending with an unknown outcome.", "rail")
-	railLetters  = desc("railhead_dead_letters_open", "Open dead letters by rail.", "rail", "reason")
-	conflicts    = desc("railhead_conflicts_open", "Open contradictions between the record and a rail.")
-	paused       = desc("railhead_rail_paused", "Whether the rail is paused, and by whom.", "rail", "by")
-	closedGates  = desc("railhead_enqueue_closed",
+	orderBlocked = desc("railhead_order_blocked_heads",
+		"Participants of a rail with strict order whose head waits for an operator.", "rail")
+	orderBlockedAge = desc("railhead_order_blocked_age_seconds",
+		"How long the longest blocked head of a rail with strict order has waited for an operator.", "rail")
+	railLetters = desc("railhead_dead_letters_open", "Open dead letters by rail.", "rail", "reason")
+	conflicts   = desc("railhead_conflicts_open", "Open contradictions between the record and a rail.")
+	paused      = desc("railhead_rail_paused", "Whether the rail is paused, and by whom.", "rail", "by")
+	closedGates = desc("railhead_enqueue_closed",
 		"Gates that are closed: new instructions of so many rails, participants or of everything are refused.", "scope")
 	components = desc("railhead_components", "Running components by the age of their heartbeat.", "kind", "status")
 	heartbeat  = desc("railhead_component_heartbeat_age_seconds",
@@ -157,8 +161,8 @@ var (
 // Describe implements prometheus.Collector.
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
-		depth, railRelayers, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, closedGates, components,
-		heartbeat, deadTuples,
+		depth, railRelayers, oldestDue, letters, stuck, unknown, orderBlocked, orderBlockedAge, railLetters,
+		conflicts, paused, closedGates, components, heartbeat, deadTuples,
 		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, eventsHeld, clockOffset, up, statsAge,
 	} {
 		ch <- each
@@ -206,6 +210,8 @@ func collectRails(ch chan<- prometheus.Metric, all []reader.RailGauges) {
 		gauge(ch, railRelayers, float64(rail.Relayers), rail.RailType)
 		gauge(ch, oldestDue, rail.OldestDue.Seconds(), rail.RailType)
 		gauge(ch, unknown, float64(rail.Unknown), rail.RailType)
+		gauge(ch, orderBlocked, float64(rail.OrderBlocked), rail.RailType)
+		gauge(ch, orderBlockedAge, rail.OrderBlockedFor.Seconds(), rail.RailType)
 	}
 }
 
@@ -224,6 +230,8 @@ func boundRails(all []reader.RailGauges) []reader.RailGauges {
 		}
 		rest.Depth += rail.Depth
 		rest.Unknown += rail.Unknown
+		rest.OrderBlocked += rail.OrderBlocked
+		rest.OrderBlockedFor = max(rest.OrderBlockedFor, rail.OrderBlockedFor)
 		rest.OldestDue = max(rest.OldestDue, rail.OldestDue)
 		rest.Paused = rest.Paused || rail.Paused
 		rest.PausedByItself = rest.PausedByItself || rail.PausedByItself

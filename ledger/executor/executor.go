@@ -22,6 +22,7 @@ import (
 type Executor struct {
 	db      *store.DB
 	cursors schedule.Cursors
+	lines   schedule.Lines
 	// contested is set if the number of an outcome was taken in the last turn.
 	contested atomic.Bool
 }

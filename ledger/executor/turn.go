@@ -26,9 +26,10 @@ import (
 // turns while there are late outcomes.
 func (e *Executor) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, hasConsequences)
-	result, err := e.turn(ctx, turn, nil, plain)
+	plan := func() schedule.Steps { return e.lines.Plan(turn.Claim.Lanes, turn.Outcomes, turn.Ordered) }
+	result, err := e.turn(ctx, turn, plan(), nil, plain)
 	if plain && len(turn.Outcomes) > 0 && ledger.SQLState(err) == "23505" {
-		result, err = e.turn(ctx, turn, nil, false)
+		result, err = e.turn(ctx, turn, plan(), nil, false)
 	}
 	if err != nil {
 		return outbox.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w",
@@ -45,7 +46,7 @@ func (e *Executor) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResul
 func (e *Executor) ClaimOnly(
 	ctx context.Context, claim outbox.ClaimRequest, only []payment.ID,
 ) ([]payment.Claim, error) {
-	result, err := e.turn(ctx, outbox.Turn{Claim: claim}, only, true)
+	result, err := e.turn(ctx, outbox.Turn{Claim: claim}, e.lines.PlanAlone(claim.Lanes, only != nil), only, true)
 	if err != nil {
 		return nil, fmt.Errorf("claim in %d lanes: %w", len(claim.Lanes), err)
 	}
@@ -58,9 +59,10 @@ func (e *Executor) ClaimOnly(
 // that: before it the server rolls back, at once if the connection breaks and otherwise
 // after idleMax.
 //
-// Plain selects record_done for the outcomes; only is that of ClaimOnly.
+// Steps are the lines that it advances. Plain selects record_done for the outcomes; only is
+// that of ClaimOnly.
 func (e *Executor) turn(
-	ctx context.Context, turn outbox.Turn, only []payment.ID, plain bool,
+	ctx context.Context, turn outbox.Turn, steps schedule.Steps, only []payment.ID, plain bool,
 ) (outbox.TurnResult, error) {
 	claim, record := turn.Claim, "record"
 	if plain {
@@ -72,9 +74,9 @@ func (e *Executor) turn(
 	// each of them as a send of unknown outcome, and recovery begins from there. A crash at
 	// any place before the commit leaves the same.
 	scans := e.plan(claim.Lanes, only)
-
 	var late []payment.Outcome
 	var found schedule.Found
+	var swept []schedule.Swept
 	err := e.db.Again(func() error {
 		// Begin, on the server on which the lanes may be claimed: another one may have lost
 		// the rows of sends. A crash leaves nothing more: the transaction has no rows.
@@ -92,10 +94,22 @@ func (e *Executor) turn(
 			tx.Queue(e.db.SQL[record], arguments...).Query(readAnswered(&answered))
 		}
 
+		// Advance the lines of participants that are ordered: what waited behind the outcomes may
+		// be claimed. A crash leaves nothing of it, and without it the rotation does the same: a line
+		// that it takes no notice of is late, and never overtaken.
+		swept = nil
+		if steps.Any() {
+			tx.Queue(e.db.SQL["advance_order_lines"], advanceArguments(steps)...).Query(readSwept(&swept))
+		}
+
 		// Claim: due rows leave pending and become rows DISPATCHING or INQUIRING.
 		var walked int64
 		if len(claim.Lanes) > 0 {
-			tx.Queue(e.db.SQL["claim"], claimArguments(claim, only, scans)...).Query(readFound(&found))
+			statement, arguments := "claim", claimArguments(claim, only, scans)
+			if slices.ContainsFunc(claim.Lanes, func(l outbox.Lane) bool { return l.Order.Any() }) {
+				statement, arguments = "claim_ordered", append(arguments, orderArguments(claim.Lanes, steps)...)
+			}
+			tx.Queue(e.db.SQL[statement], arguments...).Query(readFound(&found))
 			tx.Queue(e.db.SQL["walked"]).QueryRow(func(row pgx.Row) error { return row.Scan(&walked) })
 		}
 
@@ -137,13 +151,15 @@ func (e *Executor) turn(
 	if err != nil {
 		// Not committed, or unknown: the claimed instructions may be due again.
 		e.cursors.Forget(scans)
+		e.lines.Forget(steps)
 		return outbox.TurnResult{}, store.Explain(err)
 	}
 
 	// Update the cursors of the next claims. They are in memory only: after a crash, the
 	// first claim of the next process scans its lanes from the start.
 	e.cursors.Learn(scans, found)
-	return outbox.TurnResult{Late: late, Claims: found.Claims}, nil
+	e.lines.Learn(steps, swept, found.At)
+	return outbox.TurnResult{Late: late, Claims: found.Claims, Again: steps.Again(found.Claims)}, nil
 }
 
 // plan decides how each lane is scanned: from the start if only named rows are claimed.

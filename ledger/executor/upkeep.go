@@ -48,9 +48,21 @@ func (e *Executor) ReopenLetters(ctx context.Context, limit int) ([]payment.ID, 
 }
 
 // DueIDs returns the rows that a claim of the rail takes first: up to heads of each
-// priority.
+// priority. On a lane that orders participants these are their heads, which are looked for first:
+// a claim that failed has kept nothing of what it found.
 func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error) {
-	ids, err := store.ReadRows(ctx, e.db, store.ScanID, e.db.SQL["due_ids"], railType, heads)
+	order := e.lines.Order(railType)
+	if order.Any() {
+		steps := e.lines.PlanAlone([]outbox.Lane{{RailType: railType, Order: order}}, true)
+		swept, err := store.QueryRows(ctx, e.db, scanSwept, e.db.SQL["advance_order_lines"], advanceArguments(steps)...)
+		if err != nil {
+			e.lines.Forget(steps)
+			return nil, fmt.Errorf("looking for the heads of lines of %s: %w", railType, err)
+		}
+		e.lines.Learn(steps, swept, time.Time{})
+	}
+	ids, err := store.ReadRows(ctx, e.db, store.ScanID, e.db.SQL["due_ids"], railType, heads, order.Strict,
+		orEmpty(order.Except))
 	if err != nil {
 		return nil, fmt.Errorf("looking for due rows of %s: %w", railType, err)
 	}

@@ -78,6 +78,8 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"timeline_head":       {id},
 		"timeline_attempts":   {id, rowsMax},
 		"timeline_pending":    {id},
+		"timeline_order":      {id},
+		"status_order":        {BlockedMax, railsMax},
 		"timeline_letter":     {id},
 		"timeline_acts":       {id, actsMax},
 		"status_rails":        {CountMax, railsMax},

@@ -50,6 +50,10 @@ type RailGauges struct {
 	Paused         bool
 	PausedByItself bool
 	Relayers       int // running ones that serve it
+	// OrderBlocked counts its lines of strict order whose head waits for an operator, at most DepthMax;
+	// OrderBlockedFor is for how long the oldest of them has.
+	OrderBlocked    int64
+	OrderBlockedFor time.Duration
 }
 
 // LetterGauge counts the open dead letters of a rail and reason.
@@ -212,9 +216,11 @@ func uuidTime(text string) time.Time {
 
 func scanRailGauges(row pgx.CollectableRow) (RailGauges, error) {
 	var g RailGauges
-	var oldestMS int64
-	err := row.Scan(&g.RailType, &g.Paused, &g.PausedByItself, &g.Depth, &g.Unknown, &oldestMS, &g.Relayers)
+	var oldestMS, blockedMS int64
+	err := row.Scan(&g.RailType, &g.Paused, &g.PausedByItself, &g.Depth, &g.Unknown, &oldestMS, &g.Relayers,
+		&g.OrderBlocked, &blockedMS)
 	g.OldestDue = time.Duration(oldestMS) * time.Millisecond
+	g.OrderBlockedFor = time.Duration(blockedMS) * time.Millisecond
 	return g, err
 }
 

@@ -111,6 +111,8 @@ type Participant struct {
 	Pause        *Pause      // nil: none of its own
 	Everything   *Pause      // nil: not everything is paused
 	Gate         *ClosedGate // nil: its own gate is open
+	// Heads are those of its lines on rails that order its instructions, at most ParticipantHeadsMax.
+	Heads []ParticipantHead
 }
 
 // Missing counts the numbers between the lowest and the highest that no instruction has. A
@@ -151,6 +153,8 @@ func (r *Reader) Participant(ctx context.Context, participantID string) (Partici
 		})
 		batch.Queue(r.db.SQL["participant_volume"], participantID, NumbersLooked, VolumeWindow.Seconds()).
 			Query(store.Collect(&p.Volume, scanVolume))
+		batch.Queue(r.db.SQL["participant_order"], participantID, ParticipantHeadsMax).
+			Query(store.Collect(&p.Heads, scanParticipantHead))
 		batch.Queue(r.db.SQL["pause_in_force"], "*", participantID).Query(store.Collect(&pauses, scanPause))
 		batch.Queue(r.db.SQL["closed_gates"], string(GateParticipant), participantID, 1).
 			Query(store.Collect(&gates, scanClosedGate))

@@ -60,6 +60,8 @@ type RailStatus struct {
 	OutcomeUnknown int64         `json:"outcome_unknown"`
 	DeadLetters    []LetterCount `json:"dead_letters"`
 	Pause          *Pause        `json:"paused"` // of the rail itself
+	// OrderBlocked are the heads of lines that wait for an operator; nil: there is none.
+	OrderBlocked *BlockedHeads `json:"order_blocked,omitempty"`
 	// Lanes are the running relayers that serve the rail. NotClaimed is why none of them can
 	// claim at the moment.
 	Lanes      []Lane   `json:"lanes"`
@@ -144,6 +146,7 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 	var moreFlights, moreLetters bool
 	flights := map[string]flight{}
 	letters := map[string][]LetterCount{}
+	blocked := map[string]*BlockedHeads{}
 	var lanes []Lane
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&s.Now) })
@@ -164,6 +167,9 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 				letters[rail.String] = append(letters[rail.String], count)
 			}
 			return err
+		}))
+		batch.Queue(r.db.SQL["status_order"], BlockedMax, railsMax+1).Query(store.Each(func(row pgx.CollectableRow) error {
+			return scanBlocked(row, blocked)
 		}))
 		batch.Queue(r.db.SQL["status_participants"], participantsMax+1).Query(store.Collect(&s.Participants, scanPause))
 		batch.Queue(r.db.SQL["closed_gates"], nil, nil, statusGatesMax+1).
@@ -187,6 +193,7 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 	}
 	for n := range s.Rails {
 		s.Rails[n].serve(lanes, s.IsCutShort(PartLanes))
+		s.Rails[n].OrderBlocked = blocked[s.Rails[n].RailType]
 		s.Rails[n].add(flights[s.Rails[n].RailType], letters[s.Rails[n].RailType])
 	}
 	s.Rails = slices.DeleteFunc(s.Rails, func(rail RailStatus) bool {

@@ -67,6 +67,9 @@ type Timeline struct {
 	Pending    *PendingRow `json:"pending"`
 	DeadLetter *DeadLetter `json:"dead_letter"`
 	Acts       []Act       `json:"operator_log"`
+	// Order is the head of the line that it is in, on a rail that orders its participant; nil: there is no
+	// line, or its head is not known.
+	Order *OrderHead `json:"order,omitempty"`
 	// NotClaimed is why no relayer claims it although it is due.
 	NotClaimed []string `json:"not_claimed,omitempty"`
 }
@@ -189,6 +192,10 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 		batch.Queue(r.db.SQL["timeline_letter"], id).Query(store.Each(func(row pgx.CollectableRow) error {
 			t.DeadLetter = &DeadLetter{}
 			return scanLetter(row, t.DeadLetter)
+		}))
+		batch.Queue(r.db.SQL["timeline_order"], id).Query(store.Each(func(row pgx.CollectableRow) error {
+			t.Order = &OrderHead{}
+			return scanOrder(row, t.Order)
 		}))
 		batch.Queue(r.db.SQL["timeline_acts"], id, actsMax).Query(store.Collect(&t.Acts, scanAct))
 	})

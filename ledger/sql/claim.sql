@@ -10,6 +10,13 @@
 -- $16 rail_type[] and $17 participant_id[]: the participants that are throttled in each lane
 -- $18 goes_on[]: whether the lane is claimed while a suspension is open
 --
+-- The lines that begin with two dashes and "ordered:" are comments here. They are part of
+-- claim_ordered, which is this statement for lanes that order participants: it claims their heads,
+-- and scans for those of the other participants.
+-- $19 strict[] by lane, $20 rail_type[] and $21 participant_id[]: those for whom the opposite holds
+-- $22 heads[]: how many heads of lines a lane may claim
+-- $23 to $25 ready[] by priority: where the scan for heads starts; before it are entries of heads that were claimed
+--
 -- The fingerprint covers participant, rail and payload. Participant and rail are taken from the
 -- pending row, and so is the payload of an older row that has one. Instruction id, number,
 -- idempotency key and rail key are taken from the registry.
@@ -41,9 +48,63 @@ WITH lane AS MATERIALIZED (
     WHERE r.rail_type IN ('*', l.rail_type) AND (r.paused OR r.profile_version <> l.profile_version))
     AND (l.goes_on OR NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))
 ),
+--ordered: line AS MATERIALIZED (
+--ordered:   SELECT o.rail_type, o.strict, o.heads, o.ready_0, o.ready_1, o.ready_2, x.others,
+--ordered:     NOT o.strict OR x.others <> '{}' AS scanned
+--ordered:   FROM unnest($1::text[], $19::boolean[], $22::integer[], $23::timestamptz[], $24::timestamptz[],
+--ordered:       $25::timestamptz[])
+--ordered:     AS o(rail_type, strict, heads, ready_0, ready_1, ready_2)
+--ordered:   CROSS JOIN LATERAL (
+--ordered:     SELECT ARRAY(
+--ordered:       SELECT e.participant_id FROM unnest($20::text[], $21::text[]) AS e(rail_type, participant_id)
+--ordered:       WHERE e.rail_type = o.rail_type) AS others) x
+--ordered: ),
+--ordered: -- The head of a line is the only row of its participant that is claimed. The line's lock excludes
+--ordered: -- that another session advances it meanwhile, and by the row's own fields it is still due. A mark of
+--ordered: -- the line is of something that the head was not found by: what the snapshot shows goes first.
+--ordered: heads AS MATERIALIZED (
+--ordered:   SELECT l.rail_type, x.place, x.line
+--ordered:   FROM lane l
+--ordered:   JOIN line o ON o.rail_type = l.rail_type
+--ordered:   CROSS JOIN LATERAL (
+--ordered:     SELECT p.place, p.line
+--ordered:     FROM (VALUES (0::smallint, o.ready_0), (1::smallint, o.ready_1), (2::smallint, o.ready_2))
+--ordered:       AS level(priority, since)
+--ordered:     CROSS JOIN LATERAL (
+--ordered:       SELECT q.place, h.ctid AS line, h.ready_at
+--ordered:       FROM {cell}.payment_order_lines h
+--ordered:       CROSS JOIN LATERAL (
+--ordered:         -- LIMIT keeps it a probe, whatever the statistics are.
+--ordered:         SELECT p.ctid AS place, p.outbox_id FROM {cell}.payment_outbox_pending p
+--ordered:         WHERE p.outbox_id = h.head AND p.rail_type = l.rail_type AND p.next_attempt_at <= statement_timestamp()
+--ordered:           AND (p.outcome_unknown OR p.expires_at IS NULL OR p.expires_at > statement_timestamp())
+--ordered:           AND p.participant_id <> ALL (ARRAY(SELECT g.participant_id FROM {cell}.payment_paused_participants g))
+--ordered:           AND ($8::uuid[] IS NULL OR p.outbox_id = ANY ($8::uuid[]))
+--ordered:         LIMIT 1
+--ordered:         FOR UPDATE SKIP LOCKED) q
+--ordered:       WHERE h.rail_type = l.rail_type AND h.priority = level.priority
+--ordered:         AND h.ready_at >= level.since AND h.ready_at <= statement_timestamp()
+--ordered:         AND (h.participant_id = ANY (o.others)) <> o.strict
+--ordered:         -- LIMIT keeps it a probe here too.
+--ordered:         AND (
+--ordered:           SELECT true FROM {cell}.payment_order_marks m
+--ordered:           WHERE m.rail_type = h.rail_type AND m.participant_id = h.participant_id LIMIT 1) IS NULL
+--ordered:         -- Tested once more if the line has changed since the snapshot, which the probe is not.
+--ordered:         AND h.head = q.outbox_id
+--ordered:       ORDER BY h.ready_at
+--ordered:       LIMIT o.heads
+--ordered:       FOR UPDATE OF h SKIP LOCKED) p
+--ordered:     ORDER BY CASE WHEN l.oldest > 0 THEN 0 ELSE level.priority END, p.ready_at
+--ordered:     LIMIT o.heads) x
+--ordered: ),
+--ordered: taken AS (
+--ordered:   UPDATE {cell}.payment_order_lines h SET ready_at = NULL
+--ordered:   WHERE h.ctid = ANY (ARRAY(SELECT g.line FROM heads g))
+--ordered: ),
 longest AS MATERIALIZED (
   SELECT l.rail_type, x.place
   FROM lane l
+--ordered:   JOIN line o ON o.rail_type = l.rail_type AND o.scanned
   CROSS JOIN LATERAL (
     SELECT p.place
     FROM (VALUES (0::smallint, l.behind_0), (1::smallint, l.behind_1), (2::smallint, l.behind_2))
@@ -56,16 +117,20 @@ longest AS MATERIALIZED (
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
+--ordered:         AND (q.participant_id = ANY (o.others)) = o.strict
       ORDER BY q.next_attempt_at
       LIMIT l.oldest
       FOR UPDATE SKIP LOCKED) p
     ORDER BY p.next_attempt_at
-    LIMIT l.oldest) x
+    LIMIT l.oldest
+--ordered:       - greatest((SELECT count(*) FROM heads g WHERE g.rail_type = l.rail_type) + l.oldest - l.free, 0)
+    ) x
   WHERE l.oldest > 0
 ),
 urgent AS MATERIALIZED (
   SELECT x.place
   FROM lane l
+--ordered:   JOIN line o ON o.rail_type = l.rail_type AND o.scanned
   CROSS JOIN LATERAL (
     SELECT p.place
     FROM (VALUES
@@ -83,15 +148,19 @@ urgent AS MATERIALIZED (
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
         AND q.ctid <> ALL (ARRAY(SELECT g.place FROM longest g))
+--ordered:         AND (q.participant_id = ANY (o.others)) = o.strict
       ORDER BY q.next_attempt_at
       LIMIT part.most
       FOR UPDATE SKIP LOCKED) p
     WHERE NOT part.apart OR l.apart <> '{}'
-    LIMIT l.free - (SELECT count(*) FROM longest g WHERE g.rail_type = l.rail_type)) x
+    LIMIT l.free - (SELECT count(*) FROM longest g WHERE g.rail_type = l.rail_type)
+--ordered:       - (SELECT count(*) FROM heads g WHERE g.rail_type = l.rail_type)
+    ) x
 ),
 gone AS (
   DELETE FROM {cell}.payment_outbox_pending p
   WHERE p.ctid = ANY (ARRAY(SELECT g.place FROM longest g UNION ALL SELECT u.place FROM urgent u))
+--ordered:     OR p.ctid = ANY (ARRAY(SELECT g.place FROM heads g))
   RETURNING p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type, p.payload,
     p.attempt_count, p.next_attempt_at, p.created_at, p.priority, p.expires_at, p.headers, p.next_action,
     p.outcome_unknown, p.provisional, p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count, p.render_version

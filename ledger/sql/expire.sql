@@ -44,7 +44,7 @@ ended AS (
   FROM gone g
   CROSS JOIN LATERAL (SELECT {cell}.repeats_forgotten_call(g.created_at) AS since) repeated
   ORDER BY g.outbox_id
-  RETURNING a.outbox_id, a.outcome_unknown
+  RETURNING a.outbox_id, a.outcome_unknown, a.rail_type
 ),
 letters AS (
   SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg(CASE WHEN e.outcome_unknown THEN 'OUTCOME_UNKNOWN'
@@ -52,5 +52,9 @@ letters AS (
     array_agg('EXPIRED'::text))
   FROM ended e
   HAVING count(*) > 0
+),
+lines AS (
+  SELECT count({cell}.note_order_change(e.outbox_id, e.rail_type, false)) AS n
+  FROM ended e
 )
-SELECT e.outbox_id FROM ended e LEFT JOIN letters l ON true
+SELECT e.outbox_id FROM ended e LEFT JOIN letters l ON true WHERE (SELECT n.n FROM lines n) >= 0

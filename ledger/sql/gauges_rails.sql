@@ -1,7 +1,8 @@
 -- Pending instructions by rail, for gauges that are read every few seconds: an index-only count of
 -- at most $1, and one probe for each priority for the longest due row. Unknown outcomes have an
 -- index of their own. Also the number of running relayers that serve each rail under the profile in
--- force. $2 limit of rails
+-- force, and of the lines of strict order that wait for an operator, with the age of the oldest: not those
+-- to which something has happened since they were advanced last. $2 limit of rails
 WITH lanes AS MATERIALIZED (
   SELECT v.rail_type, v.worker_id, v.profile_version FROM {cell}.v_lanes v
 )
@@ -9,7 +10,8 @@ SELECT r.rail_type, r.paused, r.paused AND r.auto_paused AS auto_paused, d.depth
   CASE WHEN o.next_attempt_at <= statement_timestamp()
     THEN (extract(epoch FROM statement_timestamp() - o.next_attempt_at) * 1000)::bigint ELSE 0 END AS oldest_due_ms,
   (SELECT count(DISTINCT v.worker_id) FROM lanes v WHERE v.rail_type = r.rail_type
-    AND v.profile_version = r.profile_version) AS relayers
+    AND v.profile_version = r.profile_version) AS relayers,
+  b.heads AS blocked, greatest(extract(epoch FROM statement_timestamp() - b.since) * 1000, 0)::bigint AS blocked_ms
 FROM {cell}.payment_rails r
 CROSS JOIN LATERAL (
   SELECT count(*) AS depth
@@ -26,5 +28,13 @@ CROSS JOIN LATERAL (
     WHERE p.rail_type = r.rail_type AND p.priority = v.priority
     ORDER BY p.next_attempt_at
     LIMIT 1) first) o
+CROSS JOIN LATERAL (
+  SELECT count(*) AS heads, min(w.blocked_since) AS since
+  FROM (
+    SELECT h.blocked_since
+    FROM {cell}.v_order_heads h
+    WHERE h.rail_type = r.rail_type AND h.blocked_by IS NOT NULL AND NOT h.marked
+    ORDER BY h.blocked_since
+    LIMIT $1) w) b
 ORDER BY r.rail_type
 LIMIT $2

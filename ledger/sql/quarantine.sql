@@ -6,13 +6,18 @@ WITH aside AS (
   UPDATE {cell}.payment_outbox_pending p
   SET next_attempt_at = 'infinity'
   WHERE p.outbox_id = ANY ($1::uuid[]) AND ($2 <> 'PUT_BACK' OR {cell}.put_back_after(p.outbox_id) IS NOT NULL)
-  RETURNING p.outbox_id
+  RETURNING p.outbox_id, p.rail_type
 ),
 letters AS (
   SELECT {cell}.open_dead_letters(array_agg(s.outbox_id), array_agg('UNCLAIMABLE'::text), array_agg($2::text))
   FROM aside s
   HAVING count(*) > 0
+),
+lines AS (
+  SELECT count({cell}.note_order_change(s.outbox_id, s.rail_type, false)) AS n
+  FROM aside s
 )
 SELECT s.outbox_id
 FROM aside s
 LEFT JOIN letters l ON true
+WHERE (SELECT n.n FROM lines n) >= 0

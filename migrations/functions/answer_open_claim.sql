@@ -22,7 +22,8 @@
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, and what send_may_be_forgotten,
 --          may_be_forgotten_until, standing_sends, refused_and_executed, executed_twice, rail_keeps_one_outcome,
 --          acceptance_of_sends, rests_on_acceptance and open_dead_letters read.
--- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
+--          payment_order_marks.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
   o {cell}.outbox_outcome, claim {cell}.payment_outbox_attempts, last_no integer, whole boolean) RETURNS text

@@ -6,8 +6,9 @@
 --   ends a pending instruction also holds the columns of the pending row, which the caller deletes
 --   afterwards.
 -- errors:  23505 if the number is taken: the caller starts again.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
--- writes:  payment_outbox_attempts.   locks: the fence's index entry.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending,
+--          payment_rails, payment_rail_profiles.
+-- writes:  payment_outbox_attempts, payment_order_marks.   locks: the fence's index entry, and what note_order_change locks.
 -- called by: record_late_outcome, answer_open_claim, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.append_outbox_row(
   o {cell}.outbox_outcome, attempt_id uuid, attempt_no integer, state text,
@@ -16,6 +17,8 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+  rail text COLLATE "C";
 BEGIN
   INSERT INTO {cell}.payment_outbox_attempts
     (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, answers_attempt_no, claimed_at, completed_at,
@@ -39,7 +42,9 @@ BEGIN
     p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count
   FROM {cell}.payment_outbox_keys k
   LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = k.outbox_id AND $4 IN ({ended_states}, 'PARKED')
-  WHERE k.outbox_id = $1.outbox_id;
+  WHERE k.outbox_id = $1.outbox_id
+  RETURNING rail_type INTO rail;
+  PERFORM {cell}.note_order_change($1.outbox_id, rail, $4 IN ({waiting_states}));
   PERFORM {cell}.notify_outcome($1.outbox_id) WHERE $4 = 'DISPATCHED';
 END
 $$;

@@ -5,8 +5,8 @@
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it can't be
 --          cancelled, with the reason, or a suspension is open;
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, and what require_settled_server reads.
--- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_operator_log.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, and what require_settled_server reads.
+-- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then the pending row.   called by: operator, api_cancel.
 CREATE OR REPLACE FUNCTION {cell}.cancel_payment(outbox_id uuid, reason text) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
@@ -52,6 +52,7 @@ BEGIN
     waiting.created_at, waiting.next_attempt_at, waiting.next_action, waiting.first_sent_at, waiting.last_sent_at,
     waiting.send_count, waiting.inquiry_count);
   PERFORM {cell}.close_letter(cancel_payment.outbox_id, 'resolved', cancel_payment.reason);
+  PERFORM {cell}.note_order_change(waiting.outbox_id, waiting.rail_type, false);
   PERFORM {cell}.notify_outcome(waiting.outbox_id);
   PERFORM {cell}.log_operator_act('CANCEL', {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id,
     cancel_payment.reason);

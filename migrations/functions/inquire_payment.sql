@@ -13,7 +13,7 @@
 --          lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
 --          payment_paused_participants, and what payment_certainty and server_is_settled read.
--- writes:  payment_outbox_attempts, payment_outbox_pending, payment_operator_log.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.inquire_payment(outbox_id uuid, reason text) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
@@ -96,6 +96,7 @@ BEGIN
     sends.render_version
   FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = inquire_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
+  PERFORM {cell}.note_order_change(last.outbox_id, last.rail_type, true);
   PERFORM {cell}.log_operator_act('INQUIRE', {cell}.instruction_of(last.outbox_id), last.outbox_id,
     inquire_payment.reason,
     jsonb_build_object('attempt_no', number));

@@ -18,7 +18,8 @@
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
 --          and what server_is_settled, refusal_covers_all_sends, standing_sends, refused_and_executed, executed_twice,
 --          acceptance_of_sends, is_only_taken, rests_on_acceptance and open_dead_letters read.
--- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
+--          payment_order_marks.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks only reduce retries: the index fences, and a lost race starts again.
 -- called by: executor, record_callback.

@@ -9,7 +9,7 @@
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
 --          payment_outbox_suspensions,
 --          and what require_settled_server and forgotten_since read.
--- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then pending or letter.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL)
   RETURNS integer
@@ -71,6 +71,7 @@ BEGIN
           'that evidence.';
     END IF;
     PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
+    PERFORM {cell}.note_order_change(replay_payment.outbox_id, letter.rail_type, true);
     PERFORM {cell}.log_operator_act('REPLAY', letter.instruction_id, replay_payment.outbox_id, replay_payment.reason);
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN number;
@@ -198,6 +199,7 @@ BEGIN
   FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = replay_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
   PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
+  PERFORM {cell}.note_order_change(last.outbox_id, last.rail_type, true);
   PERFORM {cell}.log_operator_act('REPLAY', {cell}.instruction_of(last.outbox_id), last.outbox_id,
     replay_payment.reason,
     jsonb_build_object('letter', letter.reason, 'attempt_no', number));

@@ -7,7 +7,7 @@
 --          unknown instruction; RH020 it is not pending, or would expire before, with the
 --          reason; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_dead_letters.
--- writes:  payment_outbox_pending, payment_operator_log.
+-- writes:  payment_outbox_pending, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.reschedule_payment(
   outbox_id uuid, due_at timestamptz, reason text, OUT was_due_at timestamptz, OUT is_due_at timestamptz) RETURNS record
@@ -66,6 +66,7 @@ BEGIN
   PERFORM {cell}.log_operator_act(CASE WHEN reschedule_payment.due_at IS NULL THEN 'SEND_NOW' ELSE 'RESCHEDULE' END,
     {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id, reschedule_payment.reason,
     jsonb_build_object('from', waiting.next_attempt_at, 'to', moment, 'rows', waiting.attempt_count));
+  PERFORM {cell}.note_order_change(waiting.outbox_id, waiting.rail_type, true);
   PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
   was_due_at := waiting.next_attempt_at;
   is_due_at := moment;

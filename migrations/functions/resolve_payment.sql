@@ -30,7 +30,7 @@
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, and what sends_of,
 --          require_rails_word and open_dead_letters read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
---          payment_operator_log.
+--          payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row; if it was executed, then an advisory lock on the
 --          rail's reference, so that two payments do not get the same one.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resolve_payment(

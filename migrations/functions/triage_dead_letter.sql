@@ -8,8 +8,9 @@
 -- errors:  RH002 without a reason or with another status; RH010 no dead letter;
 --          RH020 it can't be closed, with the reason;
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, and what require_settled_server reads.
--- writes:  payment_dead_letters, payment_outbox_pending, payment_operator_log.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
+--          require_settled_server reads.
+-- writes:  payment_dead_letters, payment_outbox_pending, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then the letter's row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.triage_dead_letter(outbox_id uuid, status text, reason text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER

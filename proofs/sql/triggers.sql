@@ -42,6 +42,8 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('participant_outbox_sequences', 'participant_outbox_sequences_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_claims', 'payment_outbox_claims_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A', false),
+    ('payment_order_lines', 'payment_order_lines_no_truncate', 34, 'refuse_change', 'A', false),
+    ('payment_order_marks', 'payment_order_marks_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_dead_letters', 'payment_dead_letters_kept_open', 19, 'keep_letter_open', 'A', true)
   UNION ALL
   SELECT p.name, p.parent || t.trigger, t.type, 'refuse_change', 'A', false

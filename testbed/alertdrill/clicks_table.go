@@ -168,6 +168,14 @@ func moneyRoutes() []route {
 			says: []string{"CONFLICT", "{ID}"}, act: resolved(healed("giro"), letterOver), heal: nothing,
 		},
 		{
+			fault: "RailheadOrderBlocked", cause: toRail("line"),
+			says:    []string{"participants blocked in order", "{ID}"},
+			runbook: []string{`#state a[href="/runbooks/RailheadOrderBlocked"]`},
+			act: &act{before: healed("line"), links: []string{`#state a[href="/payments/{ID}"]`}, form: `form[action$="/close"]`,
+				fields: []browser.Field{because("the participant pays in another way")}, says: "Closed.", check: letterOver},
+			heal: nothing,
+		},
+		{
 			fault: "RailheadPaymentNearExpiry", cause: []string{`#expiring a[href="/payments/{ID}"]`},
 			says: []string{"It expires at", "waits: rail wire is paused by railhead_operator_login"},
 			act:  resume("wire", nothing, `main a[href="/rails/wire"]`), heal: nothing,

@@ -128,7 +128,7 @@ func moneyFaults() []fault {
 				return w.spoiledWith(ctx, "card", 2, railsim.Fault{Kind: railsim.Refuse, Code: "AC04"})
 			},
 			heal: func(ctx context.Context, w *world) error {
-				return w.letters(ctx, "FAILED", `railhead dead-letter close "$ID" --reason "the participant pays in another way"`, healed("card"))
+				return w.letters(ctx, "FAILED", closeLetter, healed("card"))
 			},
 		},
 		{
@@ -150,6 +150,16 @@ func moneyFaults() []fault {
 			heal: func(ctx context.Context, w *world) error { return w.letters(ctx, "CONFLICT", resolve, healed("giro")) },
 		},
 		{
+			name: "RailheadOrderBlocked", about: "rail line, which sends in order, refuses a payment for good",
+			wants: page("RailheadOrderBlocked"),
+			inject: func(ctx context.Context, w *world) ([]string, error) {
+				return w.spoiledWith(ctx, "line", 1, railsim.Fault{Kind: railsim.Refuse, Code: "AC04"})
+			},
+			heal: func(ctx context.Context, w *world) error {
+				return w.letters(ctx, "FAILED", closeLetter, healed("line"))
+			},
+		},
+		{
 			name: "RailheadPaymentNearExpiry", about: "rail wire is paused, and a payment waits that ends in 10 minutes",
 			wants: page("RailheadPaymentNearExpiry"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
@@ -159,6 +169,8 @@ func moneyFaults() []fault {
 		},
 	}
 }
+
+const closeLetter = `railhead dead-letter close "$ID" --reason "the participant pays in another way"`
 
 const resolve = `railhead dead-letter resolve "$ID" --executed --rail-reference "R-$ID" --evidence-date "$(date -u +%F)" ` +
 	`--document "statement 146, line 9" --reason "on the statement"`

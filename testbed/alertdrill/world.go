@@ -62,6 +62,7 @@ type world struct {
 type rail struct {
 	Name                  string
 	Dedupes, Asked, Calls bool
+	Ordered               bool // the payments of a participant are sent one after another
 	Answer, NotFoundAge   time.Duration
 	BreakerFrom           int
 }
@@ -78,6 +79,8 @@ func railsOfRun() []*rail {
 		{Name: "card", Answer: 2 * time.Second, BreakerFrom: never},
 		// takes for now and calls back
 		{Name: "giro", Dedupes: true, Calls: true, Answer: 2 * time.Second, BreakerFrom: never},
+		// sends in order
+		{Name: "line", Dedupes: true, Ordered: true, Answer: 2 * time.Second, BreakerFrom: never},
 		// may be slow
 		{Name: "swift", Dedupes: true, Asked: true, Answer: 8 * time.Second, NotFoundAge: 12 * time.Second,
 			BreakerFrom: never},
