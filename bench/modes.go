@@ -50,6 +50,7 @@ func modes() []mode {
 		{"hot", "8 producers and no worker, every payment of one participant", only("railhead"), enqueueHot},
 		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"),
 			lanes},
+		{"order", "drain of a rail with order NONE and with STRICT; latency with STRICT, and while one more participant has 1,000 payments behind one that is not due", only("railhead"), inOrder},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
 		{"steady", "32 callers for ten minutes, as fast as they are answered; the most that the table of what waits had in either half: kB with its indexes, and dead rows", only("railhead"), steady},
 		{"replay", "what e2e has written is replayed by a copy of the server that does nothing else",

@@ -44,7 +44,7 @@ func TestEveryModeRuns(t *testing.T) {
 	kept := runTiny(t, options{})
 	for _, each := range []struct{ system, mode string }{
 		{"railhead", "drain"}, {"river", "e2e WAL"}, {"floor", "latency p99"}, {"railhead", "held CPU"}, {"river", "held drain"},
-		{"railhead", "enqueue hot"}, {"floor", "enqueue batch"}, {"railhead", "two relayers"}, {"railhead", "one waits"}, {"railhead", "no streams"}, {"railhead", "streams"}, {"railhead", "streams memory"}, {"railhead", "http of 256"}, {"railhead", "http of 8 own CPU"}, {"railhead", "lanes p99"},
+		{"railhead", "enqueue hot"}, {"floor", "enqueue batch"}, {"railhead", "two relayers"}, {"railhead", "one waits"}, {"railhead", "no streams"}, {"railhead", "streams"}, {"railhead", "streams memory"}, {"railhead", "http of 256"}, {"railhead", "http of 8 own CPU"}, {"railhead", "lanes p99"}, {"railhead", "drain STRICT"}, {"railhead", "STRICT blocked p99"},
 		{"railhead", "drain on 1"}, {"railhead", "e2e on 1"},
 		// Package against reads these.
 		{"railhead", "drain CPU"}, {"railhead", "drain WAL"}, {"railhead", "enqueue free CPU"}, {"railhead", "enqueue free WAL"},

@@ -102,7 +102,14 @@ func applyRail(ctx context.Context, db server.Database, name string, profile []b
 }
 
 // Open implements System.
-func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Session, error) {
+func (r Railhead) Open(ctx context.Context, db server.Database, o Options) (Session, error) {
+	if o.Ordered {
+		profile := r.profile(railType, rails.MaxConcurrency)
+		profile = append(profile[:len(profile)-1], `, "order": "STRICT"}`...)
+		if err := applyRail(ctx, db, railType, profile); err != nil {
+			return nil, err
+		}
+	}
 	ingest, err := ingest.Open(ctx, ledger.Config{
 		URL: db.URL(ingestLogin), Cell: cell, Name: "bench-ingest",
 		MaxConns: int32(min(max(o.Producers, 1), ingestConnsMost)),

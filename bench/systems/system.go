@@ -44,6 +44,8 @@ type Options struct {
 	HTTP int
 	// OneParticipant gives every payment to the same participant.
 	OneParticipant bool
+	// Ordered means that the payments of a participant are sent one after another.
+	Ordered bool
 }
 
 // Session is a system that runs on one database.
