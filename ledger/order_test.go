@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,13 +36,14 @@ func newQueue(t *testing.T, profile string) *queue {
 func (q *queue) put(participant string, more ...string) payment.ID {
 	q.t.Helper()
 	q.n++
-	sql := `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, $2, $1, 'bank',
-		'{"amount": "10.50", "currency": "EUR"}'`
+	var sql strings.Builder
+	sql.WriteString(`SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, $2, $1, 'bank',
+		'{"amount": "10.50", "currency": "EUR"}'`)
 	for _, one := range more {
-		sql += ", " + one
+		sql.WriteString(", " + one)
 	}
 	var id [16]byte
-	err := q.ingest.QueryRow(q.t.Context(), sql+")", fmt.Sprintf("instruction-%d", q.n), participant).Scan(&id)
+	err := q.ingest.QueryRow(q.t.Context(), sql.String()+")", fmt.Sprintf("instruction-%d", q.n), participant).Scan(&id)
 	if err != nil {
 		q.t.Fatal(err)
 	}

@@ -21,8 +21,11 @@ type Count struct {
 	False    int // DISPATCHED without a message, or FAILED or CANCELLED with one
 	Lost     int // acknowledged to the caller and unknown, or with a message and not executed
 	Repeated int // messages beyond the first of an instruction
-	Failed   int // payments of NATS that are not DISPATCHED, and those of Kafka that are neither that nor PARKED
-	Parked   int // payments of Kafka whose outcome an operator has to find out
+	// Overtaken counts payments of NATS, whose rail keeps the order of participants, with a first message behind
+	// that of a higher number of the participant.
+	Overtaken int
+	Failed    int // payments of NATS that are not DISPATCHED, and those of Kafka that are neither that nor PARKED
+	Parked    int // payments of Kafka whose outcome an operator has to find out
 	// ParkedStored are those of them that the topic has: each would be a second payment if it were sent again.
 	ParkedStored int
 	// Mistaken counts payments that the topic had, and that an operator sent again: each is one of Repeated.
@@ -41,8 +44,8 @@ type Count struct {
 
 // String returns the counts that a run is judged by.
 func (c Count) String() string {
-	return fmt.Sprintf("rails=2 kafka=fake payments=%d doubled=%d false=%d repeated=%d", c.Payments, c.Doubled, c.False,
-		c.Repeated)
+	return fmt.Sprintf("rails=2 kafka=fake payments=%d doubled=%d false=%d overtaken=%d repeated=%d", c.Payments,
+		c.Doubled, c.False, c.Overtaken, c.Repeated)
 }
 
 // Faults describes the faults that were made, and what they did.
@@ -103,7 +106,10 @@ func (w *world) judge(ctx context.Context) (Count, error) {
 			c.note("%s was executed %d times and never enqueued", id, n)
 		}
 	}
-	if c.Doubled+c.False+c.Lost+c.Failed > 0 || c.Repeated != c.Mistaken {
+	if err := w.overtaken(ctx, &c); err != nil {
+		return c, err
+	}
+	if c.Doubled+c.False+c.Lost+c.Failed+c.Overtaken > 0 || c.Repeated != c.Mistaken {
 		return c, fmt.Errorf("%w: %v", ErrCount, c.wrong)
 	}
 	return c, nil
@@ -168,6 +174,40 @@ func (w *world) stored(ctx context.Context, c *Count) (map[string]int, error) {
 		}
 	}
 	return counted, nil
+}
+
+// overtaken compares the order of the first messages of NATS with the numbers of each participant.
+func (w *world) overtaken(ctx context.Context, c *Count) error {
+	rows, err := w.admin.Query(ctx, `SELECT instruction_id, participant_id, sequence_id FROM railhead.payment_outbox_keys`)
+	if err != nil {
+		return err
+	}
+	type place struct {
+		participant string
+		number      int64
+	}
+	places := make(map[string]place)
+	var id string
+	var at place
+	if _, err := pgx.ForEachRow(rows, []any{&id, &at.participant, &at.number}, func() error {
+		places[id] = at
+		return nil
+	}); err != nil {
+		return err
+	}
+	seen, last := make(map[string]bool), make(map[string]int64)
+	return w.stream.each(ctx, func(id, _ string) {
+		if seen[id] {
+			return
+		}
+		seen[id] = true
+		if at := places[id]; at.number < last[at.participant] {
+			c.Overtaken++
+			c.note("%s is number %d of %s and came behind number %d", id, at.number, at.participant, last[at.participant])
+		} else {
+			last[at.participant] = at.number
+		}
+	})
 }
 
 // executed counts the consumers' executions by instruction.

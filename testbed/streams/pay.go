@@ -13,7 +13,7 @@ import (
 
 const (
 	maxWave      = 250 // payments of one batch
-	participants = 50
+	participants = 200 // more than are awaited without an acknowledgement: each has one payment in flight
 	// losing is how long acknowledgements are lost; calm is the least time until the next fault.
 	losing, calm = 250 * time.Millisecond, 200 * time.Millisecond
 	// cycle is how many faults there are. Each is made once at least, with payments under it.

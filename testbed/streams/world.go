@@ -130,13 +130,14 @@ func (w *world) url(login string) string { return w.server.URL(install.Database,
 
 func (w *world) consumerURL() string { return w.server.URL(consumerDatabase, pgserver.Superuser) }
 
-// profiles have the rail of NATS answer every unknown outcome by another send, none by an inquiry, and that of
-// Kafka park each.
+// profiles have the rail of NATS keep the order of each participant, and answer every unknown outcome by another send,
+// none by an inquiry. That of Kafka parks each, behind which an order would wait for an operator.
 const profiles = `rails:
   - rail_type: nats
     adapter: nats
     profile:
       acceptance: FINAL
+      order: STRICT
       answer_covers_key: true
       resend_on_unknown: SAME_KEY
       key_window: %s

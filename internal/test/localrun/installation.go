@@ -194,7 +194,9 @@ func (i *installation) stopServices() error {
 // stop ends all processes, in the opposite order of their start.
 func (i *installation) stop() error {
 	all := []error{i.stopServices()}
-	all = append(all, i.payee.stop())
+	if i.payee != nil {
+		all = append(all, i.payee.stop())
+	}
 	if i.reader != nil {
 		i.reader.Close()
 	}
