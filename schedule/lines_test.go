@@ -164,6 +164,26 @@ func TestHeadsOfLines(t *testing.T) {
 	}
 }
 
+// TestHeadsAfterAFailedTurn: the claims after a turn that failed share the slots as it did, until a turn goes well.
+func TestHeadsAfterAFailedTurn(t *testing.T) {
+	t.Parallel()
+	heads := func(steps schedule.Steps) int { return steps.Lane("bank").Heads }
+	mixed := func(free int) []outbox.Lane { return []outbox.Lane{ordered("bank", free, "p1")} }
+	var l schedule.Lines
+	equal(t, "without a failure", heads(l.PlanAlone(mixed(4), false)), 4)
+	for _, test := range []struct{ free, half, one, named int }{{1, 0, 0, 0}, {2, 0, 0, 1}, {8, 2, 0, 1}} {
+		l.Learn(l.Plan(mixed(test.free), nil, nil), nil, noon) // the first of two
+		l.Forget(l.Plan(mixed(test.free), nil, nil))
+		equal(t, "half", heads(l.PlanAlone(mixed(max(test.free/2, 1)), false)), test.half)
+		equal(t, "one", heads(l.PlanAlone(mixed(1), false)), test.one)
+		l.Forget(l.PlanAlone(mixed(1), false))
+		equal(t, "named", heads(l.PlanAlone(mixed(1), true)), test.named)
+		l.Learn(l.Plan(mixed(test.free), nil, nil), nil, noon)
+		equal(t, "after one that went well", heads(l.PlanAlone(mixed(1), false)), 1)
+		l.Learn(l.Plan(mixed(test.free), nil, nil), nil, noon)
+	}
+}
+
 // TestOrderOfALane: the order is that of the last turn that claimed in it, also where it ended.
 func TestOrderOfALane(t *testing.T) {
 	t.Parallel()
