@@ -22,7 +22,7 @@ import (
 var byHand = map[string][]string{
 	"POST /payments/{id}/{act}": {"/payments/{paid}/acknowledge", "/payments/{paid}/escalate", "/payments/{paid}/close",
 		"/payments/{paid}/replay", "/payments/{paid}/resolve", "/payments/{paid}/inquire", "/payments/{paid}/cancel",
-		"/payments/{paid}/send-now"},
+		"/payments/{paid}/skip", "/payments/{paid}/send-now"},
 	"POST /payments/{id}/reveal": {"/payments/{paid}/reveal"},
 	"POST /dead-letters/{act}": {"/dead-letters/acknowledge", "/dead-letters/escalate", "/dead-letters/close",
 		"/dead-letters/replay", "/dead-letters/inquire"},

@@ -29,6 +29,7 @@ var kinds = []kind{
 	{"again", "card", 0, "FAILED"},            // is replayed
 	{"first", "card", 0, "FAILED"},            // is ticked with the second, and replayed
 	{"second", "card", 0, "FAILED"},           // is ticked with the first, and closed
+	{"passed", "line", 0, "FAILED"},           // is passed in order
 	{"stuck", "wire", 0, "PARKED"},            // is ticked, and asked about
 	{"parked", "wire", 0, "PARKED"},           // is resolved
 	{"asked", "wire", 0, "PARKED"},            // is asked about
@@ -38,6 +39,7 @@ var kinds = []kind{
 // faults are what the banks do while these payments are made.
 var faults = map[string][]railsim.Fault{
 	"card": {{Kind: railsim.Refuse, Code: "AC04", Probability: 1}},
+	"line": {{Kind: railsim.Refuse, Code: "AC04", Probability: 1}},
 	"wire": {{Kind: railsim.DropAfter, Probability: 1}, {Kind: railsim.InquiryStatus, Status: 503, Probability: 1}},
 }
 

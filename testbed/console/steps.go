@@ -138,6 +138,7 @@ var Steps = []Step{
 		browser.Field{Name: "document", Value: "statement 146, line 9"}),
 	act("send-now", "due", "It is due now."),
 	act("cancel", "ordered", "Cancelled."),
+	act("skip", "passed", "Passed in order: what waits behind it goes on."),
 
 	ticked("acknowledge", "first", "second"),
 	ticked("escalate", "first", "second"),

@@ -62,6 +62,12 @@ inquiry: {not_before: 200ms, intervals: [300ms], max: 2, not_found: INCONCLUSIVE
 id_after_refusal: SAME
 resend_on_unknown: NEVER
 `,
+	// keeps the order of participants
+	"line": `acceptance: FINAL
+order: STRICT
+id_after_refusal: SAME
+resend_on_unknown: NEVER
+`,
 	// is paused
 	"giro": `acceptance: FINAL
 id_after_refusal: NEW
