@@ -24,7 +24,9 @@ func tiny() size {
 func runTiny(t *testing.T, o options) results {
 	t.Helper()
 	o.rounds, o.size, o.whole = 1, tiny(), true
-	o.modes, o.systems = modeNames(), []string{"railhead", "river", "floor"}
+	if o.systems = []string{"railhead", "river", "floor"}; o.modes == nil {
+		o.modes = modeNames()
+	}
 	o.out = filepath.Join(t.TempDir(), "figures.json")
 	if err := run(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -40,7 +42,23 @@ func runTiny(t *testing.T, o options) results {
 	return kept
 }
 
+// TestCommonModesRun is the short form of TestEveryModeRuns.
+func TestCommonModesRun(t *testing.T) {
+	kept := runTiny(t, options{modes: []string{"drain", "latency", "order"}})
+	for _, each := range []struct{ system, mode string }{
+		{"railhead", "drain"}, {"river", "drain"}, {"floor", "latency p99"}, {"railhead", "drain STRICT"},
+		{"railhead", "drain CPU"}, {"railhead", "drain WAL"},
+	} {
+		if row, ok := kept.row(each.system, each.mode); !ok || row.Median <= 0 {
+			t.Errorf("%s of %s is %v, want a figure", each.mode, each.system, row.Median)
+		}
+	}
+}
+
 func TestEveryModeRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: make test LONG=1 and make bench-smoke run them")
+	}
 	kept := runTiny(t, options{})
 	for _, each := range []struct{ system, mode string }{
 		{"railhead", "drain"}, {"river", "e2e WAL"}, {"floor", "latency p99"}, {"railhead", "held CPU"}, {"river", "held drain"},
