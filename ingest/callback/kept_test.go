@@ -1,15 +1,22 @@
 package callback_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/callback"
+	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/servicetest"
 	"github.com/railhead-pay/railhead/internal/test/simrail"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	reader "github.com/railhead-pay/railhead/rails/callback"
 )
@@ -74,4 +81,76 @@ func TestKept(t *testing.T) {
 	}
 	w.taker.Kept(w.rail).Unread(t.Context(), errors.New("the server is away"))
 	w.hears(callback.Unread)
+}
+
+// unchecked is a ledger whose server can't be looked at while it is away, and which takes everything else.
+type unchecked struct {
+	idle
+	away atomic.Bool
+}
+
+func (u *unchecked) CheckServer(ctx context.Context) (outbox.Server, error) {
+	if u.away.Load() {
+		return outbox.Server{}, errors.New("the database is away")
+	}
+	return u.idle.CheckServer(ctx)
+}
+
+// asking is a source that brings a callback whenever it is asked to.
+type asking struct {
+	ask   chan struct{}
+	fates chan reader.Fate
+}
+
+func (a asking) Run(ctx context.Context, into reader.Taker) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.ask:
+			a.fates <- into.Take(ctx, reader.Kept{Header: http.Header{}, Deliveries: 1})
+		}
+	}
+}
+
+// TestKeptWaitsForTheServer tests that a service takes nothing that is kept before it has looked at the server, nor after
+// a look that failed.
+func TestKeptWaitsForTheServer(t *testing.T) {
+	t.Parallel()
+	ledger := &unchecked{idle: idle{&servicetest.Database{}}}
+	source := asking{make(chan struct{}), make(chan reader.Fate)}
+	ledger.away.Store(true)
+	one, err := callback.New(callback.Config{
+		WorkerID: "callbacks", HeartbeatEvery: 10 * time.Millisecond, Sources: map[string]reader.Source{"bank": source},
+	}, map[string]*reader.Reader{"bank": {}}, ledger, func() (net.Listener, error) { return servicetest.NewListener(), nil },
+		nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- one.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	fate := func() reader.Fate {
+		source.ask <- struct{}{}
+		return <-source.fates
+	}
+	becomes := func(what string, want reader.Fate) {
+		t.Helper()
+		if err := await.Until(t.Context(), 10*time.Second, what, func() (bool, error) { return fate() == want, nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := fate(); got != reader.Again {
+		t.Errorf("before the first look: %d, want it again", got)
+	}
+	ledger.away.Store(false)
+	becomes("what is unsigned to be refused", reader.Refused)
+	ledger.away.Store(true)
+	becomes("it to be asked for again", reader.Again)
 }
