@@ -9,7 +9,7 @@ type Lane struct {
 	turns   int       // that had a slot of the lane, for the oldest share
 	backlog bool      // more rows may be due than were taken
 	ask     int       // instructions that the next turn asks for, at least askFirst
-	left    bool      // the last turn took all that it asked for, and there were more free slots
+	left    bool      // the last turn took all that it asked for, and there were more free slots; or it kept some free
 	stopped time.Time // the lane is not claimed before
 	stops   int       // in a row, since a row of the lane could be claimed
 }

@@ -113,8 +113,8 @@ func (a asking) Run(ctx context.Context, into reader.Taker) {
 	}
 }
 
-// TestKeptWaitsForTheServer tests that a service takes nothing that is kept before it has looked at the server, nor after
-// a look that failed.
+// TestKeptWaitsForTheServer tests that a service takes nothing that is kept before it has looked at the server, nor
+// after a look that failed.
 func TestKeptWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	ledger := &unchecked{idle: idle{&servicetest.Database{}}}
@@ -122,8 +122,8 @@ func TestKeptWaitsForTheServer(t *testing.T) {
 	ledger.away.Store(true)
 	one, err := callback.New(callback.Config{
 		WorkerID: "callbacks", HeartbeatEvery: 10 * time.Millisecond, Sources: map[string]reader.Source{"bank": source},
-	}, map[string]*reader.Reader{"bank": {}}, ledger, func() (net.Listener, error) { return servicetest.NewListener(), nil },
-		nil, slog.New(slog.DiscardHandler))
+	}, map[string]*reader.Reader{"bank": {}}, ledger,
+		func() (net.Listener, error) { return servicetest.NewListener(), nil }, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,8 @@ func TestKeptWaitsForTheServer(t *testing.T) {
 	}
 	becomes := func(what string, want reader.Fate) {
 		t.Helper()
-		if err := await.Until(t.Context(), 10*time.Second, what, func() (bool, error) { return fate() == want, nil }); err != nil {
+		err := await.Until(t.Context(), 10*time.Second, what, func() (bool, error) { return fate() == want, nil })
+		if err != nil {
 			t.Error(err)
 		}
 	}

@@ -211,19 +211,7 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 
 // ask makes one request to the API of JetStream, and reads its answer.
 func (r *Rail) ask(ctx context.Context, c *conn, what, body string, into any) error {
-	api := "$JS.API."
-	if r.config.Domain != "" {
-		api = "$JS." + r.config.Domain + ".API."
-	}
-	frame := question(api+what, c.await(), []byte(body))
-	answer, err := c.exchange(ctx, frame, time.Now().Add(time.Duration(r.timeouts.Write)), r.answerTime())
-	switch {
-	case err != nil:
-		return errors.New(said(c, err))
-	case answer.status != 0:
-		return fmt.Errorf("status %d", answer.status)
-	}
-	return readAll(answer.data, into)
+	return r.request(ctx, c, what, body, time.Duration(r.timeouts.Write), r.answerTime(), into)
 }
 
 // readAll decodes one JSON object, with nothing after it.

@@ -108,6 +108,29 @@ func (s *servers) dialAny(ctx context.Context) (*conn, error) {
 	return nil, errors.New(why)
 }
 
+// api returns the subject of a request to the API of JetStream.
+func (s *servers) api(what string) string {
+	if s.config.Domain != "" {
+		return "$JS." + s.config.Domain + ".API." + what
+	}
+	return "$JS.API." + what
+}
+
+// request makes one request to the API of JetStream within the times of writing it and of its answer, and reads
+// the answer.
+func (s *servers) request(
+	ctx context.Context, c *conn, what, body string, write, wait time.Duration, into any,
+) error {
+	answer, err := c.exchange(ctx, question(s.api(what), c.await(), []byte(body)), time.Now().Add(write), wait)
+	switch {
+	case err != nil:
+		return errors.New(said(c, err))
+	case answer.status != 0:
+		return fmt.Errorf("status %d", answer.status)
+	}
+	return readAll(answer.data, into)
+}
+
 // dialOne connects to a server in the share of the time that it has among a number of them.
 func (s *servers) dialOne(ctx context.Context, server string, among int) (*conn, error) {
 	if deadline, ok := ctx.Deadline(); ok {

@@ -146,23 +146,12 @@ func (r *Replies) session(ctx context.Context, into callback.Taker) error {
 	return nil
 }
 
-func (r *Replies) api() string {
-	if r.config.Domain != "" {
-		return "$JS." + r.config.Domain + ".API."
-	}
-	return "$JS.API."
-}
-
 // ask makes one request to the API of JetStream, and reads its answer.
 func (r *Replies) ask(ctx context.Context, c *conn, what string, into any) error {
-	answer, err := c.exchange(ctx, question(r.api()+what, c.await(), nil), time.Now().Add(replyCall), replyCall)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", what, errors.New(said(c, err)))
-	case answer.status != 0:
-		return fmt.Errorf("%s: status %d", what, answer.status)
+	if err := r.request(ctx, c, what, "", replyCall, replyCall, into); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	return readAll(answer.data, into)
+	return nil
 }
 
 // fit returns an error with what to change if the stream or the consumer could lose a report.
@@ -198,7 +187,7 @@ func (r *Replies) fit(ctx context.Context, c *conn) error {
 func (r *Replies) pull(ctx context.Context, c *conn) (*message, error) {
 	what := "CONSUMER.MSG.NEXT." + r.config.Replies.Stream + "." + r.config.Replies.Consumer
 	body := fmt.Appendf(nil, `{"batch":1,"expires":%d}`, replyWait.Nanoseconds())
-	frame := question(r.api()+what, c.awaitPulled(), body)
+	frame := question(r.api(what), c.awaitPulled(), body)
 	m, err := c.exchange(ctx, frame, time.Now().Add(replyCall), replyWait+replyCall)
 	switch {
 	case err != nil:
