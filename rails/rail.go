@@ -54,6 +54,13 @@ type Inquirer interface {
 	Inquire(ctx context.Context, q Inquiry) Result
 }
 
+// Heir is a rail that remembers what its destination has acknowledged, by which a loss there is noticed. A process
+// that opens a rail anew, for another version of its profile, calls Inherit with the one before, before the first send.
+// From a rail with another destination nothing is inherited.
+type Heir interface {
+	Inherit(earlier Rail)
+}
+
 // Checker is a rail that can refuse an instruction before it is sent. Check is pure; its error is a
 // *CheckError.
 type Checker interface {

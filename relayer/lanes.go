@@ -176,6 +176,9 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 		closeRail(rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
+	if heir, ok := rail.(rails.Heir); ok && current != nil {
+		heir.Inherit(current.rail)
+	}
 	// A call that is under way keeps the adapter and the guard that it began with.
 	calls := new(atomic.Int64)
 	if current != nil {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"sync/atomic"
+	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -115,4 +118,53 @@ func (p panicky) Send(_ context.Context, s rails.Send) rails.Result {
 		return rails.Result{Result: payment.ResultNotSent, FirstByte: true}
 	}
 	panic("send")
+}
+
+// heir is a rail that remembers of which one it is the heir.
+type heir struct {
+	rails.Rail
+	of chan<- rails.Rail
+}
+
+func (h heir) Inherit(earlier rails.Rail) { h.of <- earlier }
+
+// TestNewProfileInherits tests that a rail which is opened for a new profile gets what the one before has seen.
+func TestNewProfileInherits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	of := make(chan rails.Rail, 10)
+	var opened atomic.Pointer[heir]
+	open := func(profile rails.Profile) (rails.Rail, error) {
+		rail, err := w.open(profile)
+		one := &heir{rail, of}
+		if opened.Load() == nil {
+			opened.Store(one)
+		}
+		return one, err
+	}
+	config := oneLoop()
+	config.RefreshEvery = 50 * time.Millisecond
+	r, err := relayer.New(config, w.store, w.notifier(), open, w.seen, w.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	w.awaitStates(w.enqueue("by the first profile"), "DISPATCHING DISPATCHED")
+	w.cell.ApplyProfile("bank", profile(`"resend_on_unknown": "NEVER", "concurrency": 3`))
+	select {
+	case earlier := <-of:
+		if earlier != rails.Rail(opened.Load()) {
+			t.Errorf("it inherits from %v", earlier)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the rail of the new profile inherits nothing")
+	}
 }

@@ -52,7 +52,7 @@ func (r *Rail) judge(partition int32, newest int64, body []byte) rails.Result {
 		if about.BaseOffset < 0 {
 			return unknown("the acknowledgement has no offset")
 		}
-		r.saw(partition, newest, about.BaseOffset)
+		r.seen.saw(r.config.Topic, partition, newest, about.BaseOffset)
 		return rails.Result{Result: payment.ResultAccepted, FirstByte: true,
 			Reference: fmt.Sprintf("%s/%d/%d", r.config.Topic, partition, about.BaseOffset)}
 	}
@@ -69,10 +69,10 @@ func (r *Rail) judge(partition int32, newest int64, body []byte) rails.Result {
 }
 
 // newest returns the highest offset that a partition has acknowledged to this process; -1: none.
-func (r *Rail) newest(partition int32) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if offset, known := r.acknowledged[partition]; known {
+func (m *memory) newest(partition int32) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if offset, known := m.acknowledged[partition]; known {
 		return offset
 	}
 	return -1
@@ -80,21 +80,21 @@ func (r *Rail) newest(partition int32) int64 {
 
 // saw remembers an acknowledged offset. Only a partition that has lost records gives an offset that is
 // not above newest, which it had acknowledged before the record was written. The record itself is stored.
-func (r *Rail) saw(partition int32, newest, offset int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if offset <= newest && r.wentBack == "" {
-		r.wentBack = fmt.Sprintf("partition %d of topic %s went back from %d to %d: it has lost payments; resolve those by "+
-			"hand, and start this process again", partition, r.config.Topic, newest, offset)
+func (m *memory) saw(topic string, partition int32, newest, offset int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if offset <= newest && m.wentBack == "" {
+		m.wentBack = fmt.Sprintf("partition %d of topic %s went back from %d to %d: it has lost payments; resolve those by "+
+			"hand, and start this process again", partition, topic, newest, offset)
 	}
-	if known, ok := r.acknowledged[partition]; !ok || known < offset {
-		r.acknowledged[partition] = offset
+	if known, ok := m.acknowledged[partition]; !ok || known < offset {
+		m.acknowledged[partition] = offset
 	}
 }
 
 // loss says which records the topic has lost, as far as this process has seen; empty: none.
-func (r *Rail) loss() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.wentBack
+func (m *memory) loss() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wentBack
 }

@@ -28,7 +28,7 @@ func (r *Rail) take(ctx, parent context.Context, partition int32) (*conn, *rails
 	if err := ctx.Err(); err != nil {
 		return nil, failed(payment.ResultNotSent, "stopped before the call: "+err.Error())
 	}
-	if why := r.loss(); why != "" {
+	if why := r.seen.loss(); why != "" {
 		return nil, failed(payment.ResultRefusedRail, why)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.timeouts.Connect+r.timeouts.TLS))

@@ -58,10 +58,26 @@ type Rail struct {
 	closed  bool
 	first   int              // the index of the server that is asked first
 	leaders map[int32]string // the address of the last known leader of each partition
+	seen    *memory
+}
 
+// memory is what the topic has acknowledged to a process. A rail that is opened anew goes on with it.
+type memory struct {
+	mu           sync.Mutex
 	acknowledged map[int32]int64 // the highest offset of each partition
 	wentBack     string          // which partition has lost records; empty: none
 }
+
+// Inherit implements rails.Heir.
+func (r *Rail) Inherit(earlier rails.Rail) {
+	before, ok := earlier.(*Rail)
+	if ok && destinationOf(before.version) == destinationOf(r.version) {
+		r.seen = before.seen
+	}
+}
+
+// destinationOf returns the part of a version that is about the destination.
+func destinationOf(version string) string { return version[strings.LastIndex(version, "-")+1:] }
 
 // Open returns the rail of a configuration and a profile, and resolves its secrets. It opens no
 // connection. The caller closes the rail.
@@ -79,7 +95,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (*Ra
 	return &Rail{
 		railType: profile.RailType, config: config, scheme: at.Scheme, timeouts: profile.Timeouts, checklist: checklist,
 		login: by, secrets: secrets, version: versionOf(config, profile), leaders: map[int32]string{},
-		acknowledged: map[int32]int64{},
+		seen: &memory{acknowledged: map[int32]int64{}},
 	}, nil
 }
 
@@ -161,7 +177,7 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 	if err := ctx.Err(); err != nil {
 		return stopped("stopped before the first byte: " + err.Error())
 	}
-	sent, newest := time.Now(), r.newest(partition)
+	sent, newest := time.Now(), r.seen.newest(partition)
 	body, err := c.exchange(ctx, frame, by, time.Duration(r.timeouts.ResponseHeader+r.timeouts.Body))
 	if errors.Is(err, errStalled) || errors.Is(err, errEnded) {
 		return stopped(err.Error())
@@ -217,4 +233,5 @@ func (r *Rail) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
 var (
 	_ rails.Rail    = (*Rail)(nil)
 	_ rails.Checker = (*Rail)(nil)
+	_ rails.Heir    = (*Rail)(nil)
 )

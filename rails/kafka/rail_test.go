@@ -324,6 +324,14 @@ func TestPartitionWentBack(t *testing.T) {
 				t.Errorf("%q does not say what was lost", got.Message)
 			}
 		}
+		heir := open(t, config(t, b.Address()), profile())
+		heir.Inherit(rail)
+		railtest.Want(t, heir.Send(t.Context(), message()), payment.ResultRefusedRail, false)
+		elsewhere := config(t, b.Address())
+		elsewhere.Servers = append(elsewhere.Servers, "kafka://127.0.0.1:1")
+		other := open(t, elsewhere, profile())
+		other.Inherit(rail)
+		railtest.Want(t, other.Send(t.Context(), message()), payment.ResultAccepted, true)
 		railtest.Want(t, once(t, config(t, b.Address()), message()), payment.ResultAccepted, true) // another process
 	}
 }

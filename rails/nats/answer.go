@@ -74,26 +74,26 @@ func (r *Rail) judge(ctx context.Context, c *conn, s rails.Send, answer message)
 	case got.Duplicate:
 		return r.compare(ctx, c, s, fmt.Sprintf(`{"seq":%d}`, got.Sequence), "duplicate")
 	}
-	r.saw(c.created, got.Sequence)
+	r.seen.saw(c.created, got.Sequence)
 	return rails.Result{Result: payment.ResultAccepted, FirstByte: true, Reference: r.reference(got.Sequence)}, true
 }
 
 // known returns the highest sequence that this process has seen of the stream, and when that stream was
 // created.
-func (r *Rail) known() (created time.Time, sequence uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.created, r.newest
+func (m *memory) known() (created time.Time, sequence uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.created, m.newest
 }
 
 // saw records that a stream which was created at a time has a message.
-func (r *Rail) saw(created time.Time, sequence uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !created.Equal(r.created) {
-		r.created, r.newest = created, 0
+func (m *memory) saw(created time.Time, sequence uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !created.Equal(m.created) {
+		m.created, m.newest = created, 0
 	}
-	r.newest = max(r.newest, sequence)
+	m.newest = max(m.newest, sequence)
 }
 
 // compare reads the message that the stream has in place of ours. It counts only if it is ours: the
@@ -183,7 +183,7 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 		streamInfo
 		Error *apiError `json:"error"`
 	}
-	created, newest := r.known() // before the question, so that a message that comes meanwhile is no fault
+	created, newest := r.seen.known() // before the question, so that a message that comes meanwhile is no fault
 	body := ""
 	if subject != "" {
 		body = fmt.Sprintf(`{"subjects_filter":%q}`, subject)
@@ -204,7 +204,7 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 		return info, fmt.Errorf("%w: stream %s ends with message %d and had %d", errWentBack, r.config.Stream,
 			got.State.LastSeq, newest)
 	}
-	r.saw(got.Created, got.State.LastSeq)
+	r.seen.saw(got.Created, got.State.LastSeq)
 	c.created = got.Created
 	return got.streamInfo, nil
 }

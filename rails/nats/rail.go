@@ -46,11 +46,27 @@ type Rail struct {
 	secrets   []secret.Value
 	version   string
 
+	mu     sync.Mutex
+	idle   []*conn
+	closed bool
+	seen   *memory
+}
+
+// memory is what a process has seen of a stream. A rail that is opened anew goes on with it.
+type memory struct {
 	mu      sync.Mutex
-	idle    []*conn
-	closed  bool
 	newest  uint64    // the highest sequence that the stream was seen to have
 	created time.Time // of the stream that had it
+}
+
+// Inherit implements rails.Heir.
+func (r *Rail) Inherit(earlier rails.Rail) {
+	if asking, ok := earlier.(*Asking); ok {
+		earlier = asking.Rail
+	}
+	if before, ok := earlier.(*Rail); ok && !r.sentElsewhere(before.version) {
+		r.seen = before.seen
+	}
 }
 
 // Asking is a Rail whose messages can be found. It is also a rails.Inquirer.
@@ -74,7 +90,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 		servers:  servers{config: config, login: by},
 		railType: profile.RailType, timeouts: profile.Timeouts, checklist: checklist,
 		rules: rules{config: config, profile: profile, subject: subject}, secrets: secrets,
-		version: versionOf(config, profile),
+		version: versionOf(config, profile), seen: &memory{},
 	}
 	if profile.Inquiry.Max > 0 {
 		return &Asking{Rail: r}, nil
@@ -265,4 +281,6 @@ var (
 	_ rails.Checker  = (*Rail)(nil)
 	_ rails.Inquirer = (*Asking)(nil)
 	_ rails.Checker  = (*Asking)(nil)
+	_ rails.Heir     = (*Rail)(nil)
+	_ rails.Heir     = (*Asking)(nil)
 )

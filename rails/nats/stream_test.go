@@ -204,6 +204,14 @@ func TestStreamWentBack(t *testing.T) {
 		if got := [3]payment.Result{asked.Result, resend.Result, first.Result}; got != want {
 			t.Errorf("created in %s: %s, want %s (%s)", created, got, want, resend.Message)
 		}
+		if created == "2020" { // by a rail that is opened for another profile
+			heir := open(t, config(t, b.Address()), profile())
+			heir.(rails.Heir).Inherit(rail)
+			railtest.Want(t, heir.Send(t.Context(), message()), payment.ResultRefusedRail, false)
+			if err := heir.(io.Closer).Close(); err != nil {
+				t.Error(err)
+			}
+		}
 		if err := rail.(io.Closer).Close(); err != nil {
 			t.Error(err)
 		}
