@@ -15,8 +15,8 @@ var floors = [][]string{
 		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures",
 		"bench/slowflush", "internal/test/archive", "testbed/browser", "testbed/brokers",
 	},
-	// what services and the store say to each other; processes
-	{"outbox", "internal/test/child", "internal/test/pgserver"},
+	// what services and the store say to each other, and TLS of rails; processes
+	{"outbox", "rails/internal/tlsconf", "internal/test/child", "internal/test/pgserver"},
 	{"internal/engine"},
 	{ // what needs the vocabulary
 		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient",

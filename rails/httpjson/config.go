@@ -13,6 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
+	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -31,7 +32,7 @@ type Config struct {
 	// PropagateTrace sends traceparent and tracestate to the bank.
 	PropagateTrace bool             `json:"propagate_trace"`
 	Signature      *SignatureConfig `json:"signature"`
-	TLS            TLSConfig        `json:"tls"`
+	TLS            tlsconf.Config   `json:"tls"`
 	Send           SendConfig       `json:"send"`
 	Inquiry        *InquiryConfig   `json:"inquiry"` // absent: the bank can't be asked
 }
@@ -90,14 +91,6 @@ type InquiryResponseConfig struct {
 	Message   string                    `json:"message"`
 	Echo      string                    `json:"echo"`
 	EchoIs    string                    `json:"echo_is"`
-}
-
-// TLSConfig configures which certificates of the bank are trusted, and our own certificate.
-type TLSConfig struct {
-	CA         secret.Ref `json:"ca"`          // PEM; replaces the system's roots
-	ClientCert secret.Ref `json:"client_cert"` // PEM
-	ClientKey  secret.Ref `json:"client_key"`  // PEM
-	ServerName string     `json:"server_name"` // replaces the host of the URL
 }
 
 // SignatureConfig configures an HMAC-SHA256 over the request, in a header.

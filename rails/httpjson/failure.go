@@ -2,11 +2,12 @@ package httpjson
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"reflect"
 	"slices"
+
+	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 )
 
 // refusedAlerts are the alerts by which a bank rejects our certificate or asks for one (RFC 8446,
@@ -22,10 +23,7 @@ func brokenForAll(err error) bool {
 	if errors.Is(err, errAstray) {
 		return true
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+	if tlsconf.Untrusted(err) {
 		return true
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {

@@ -68,7 +68,8 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 	body, err3 := compileTemplate(config.Send.Body, sendSources)
 	checklist, err4 := profile.Checks.Compile()
 	headers, secrets, err5 := headersOf(config, getenv)
-	tlsConfig, keys, err6 := tlsSettings(config.TLS, getenv)
+	tlsConfig, keys, err6 := config.TLS.Open(getenv)
+	tlsConfig.NextProtos = []string{"http/1.1"}
 	signer, err7 := signerOf(config.Signature, getenv)
 	version, err8 := renderVersion(config, profile)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, err8); err != nil {

@@ -3,7 +3,6 @@ package httpjson
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/reach"
 	"github.com/railhead-pay/railhead/rails"
-	"github.com/railhead-pay/railhead/rails/secret"
 )
 
 const (
@@ -121,34 +119,4 @@ func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("%s: %w", ip, errForbidden)
 	}
 	return nil
-}
-
-// tlsSettings loads the trusted certificates and our own. It requires at least TLS 1.2.
-func tlsSettings(c TLSConfig, getenv func(string) string) (*tls.Config, []secret.Value, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, NextProtos: []string{"http/1.1"}}
-	var all []error
-	if !c.CA.IsZero() {
-		pem, err := c.CA.Resolve(getenv)
-		if err != nil {
-			all = append(all, fmt.Errorf("tls.ca: %w", err))
-		}
-		config.RootCAs = x509.NewCertPool()
-		if err == nil && !config.RootCAs.AppendCertsFromPEM([]byte(pem.Reveal())) {
-			all = append(all, fmt.Errorf("tls.ca: %s contains no certificate", c.CA))
-		}
-	}
-	if c.ClientCert.IsZero() {
-		return config, nil, errors.Join(all...)
-	}
-	cert, certErr := c.ClientCert.Resolve(getenv)
-	key, keyErr := c.ClientKey.Resolve(getenv)
-	if err := errors.Join(certErr, keyErr); err != nil {
-		return config, nil, errors.Join(append(all, fmt.Errorf("tls.client_cert: %w", err))...)
-	}
-	pair, err := tls.X509KeyPair([]byte(cert.Reveal()), []byte(key.Reveal()))
-	if err != nil {
-		all = append(all, fmt.Errorf("tls.client_cert: %w", err))
-	}
-	config.Certificates = []tls.Certificate{pair}
-	return config, []secret.Value{key}, errors.Join(all...)
 }

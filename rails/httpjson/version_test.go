@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -27,7 +28,7 @@ func TestRenderVersion(t *testing.T) {
 			Signature: &SignatureConfig{
 				Secret: ref("env:HMAC"), Header: "X-Sig", TimestampHeader: "X-Time",
 			},
-			TLS:  TLSConfig{CA: ref("file:/ca"), ClientCert: ref("file:/cert"), ClientKey: ref("file:/key")},
+			TLS:  tlsconf.Config{CA: ref("file:/ca"), ClientCert: ref("file:/cert"), ClientKey: ref("file:/key")},
 			Send: SendConfig{Path: "/p", Body: map[string]any{"a": "rail_key"}, IdempotencyHeader: "Idempotency-Key"},
 		}.WithDefaults()
 		p := rails.Profile{RailType: "bank"}.WithDefaults()

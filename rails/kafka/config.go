@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -17,9 +18,9 @@ import (
 type Config struct {
 	// Servers are the URLs of brokers of one cluster, tls://HOST:PORT, asked in this order for the
 	// leaders of the topic, to which the records then go.
-	Servers        []string  `json:"servers"`
-	AllowPlaintext bool      `json:"allow_plaintext"` // also allows kafka://
-	TLS            TLSConfig `json:"tls"`
+	Servers        []string       `json:"servers"`
+	AllowPlaintext bool           `json:"allow_plaintext"` // also allows kafka://
+	TLS            tlsconf.Config `json:"tls"`
 	// Mechanism is the SASL mechanism that User and Password log in with; empty: no login.
 	Mechanism string     `json:"mechanism"`
 	User      string     `json:"user"`
@@ -35,14 +36,6 @@ type Config struct {
 	KeepsFor payment.Duration `json:"keeps_for"`
 	// Unflushed permits a topic whose brokers acknowledge a record before it is on their disks.
 	Unflushed bool `json:"unflushed"`
-}
-
-// TLSConfig configures the connections. The zero value trusts the system's certificates.
-type TLSConfig struct {
-	CA         secret.Ref `json:"ca"`
-	ClientCert secret.Ref `json:"client_cert"`
-	ClientKey  secret.Ref `json:"client_key"`
-	ServerName string     `json:"server_name"`
 }
 
 // The SASL mechanisms.

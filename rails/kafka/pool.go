@@ -2,8 +2,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -59,7 +58,7 @@ func (r *Rail) leader(ctx context.Context, partition int32) (*conn, error) {
 		}
 		r.passOver(partition, broker)
 		all = append(all, err)
-		if errors.Is(err, errRefused) || brokenForAll(err) {
+		if errors.Is(err, errRefused) || tlsconf.Untrusted(err) {
 			refusing++
 		}
 		if at, ok := errors.AsType[*net.OpError](err); !ok || at.Op != "dial" {
@@ -148,16 +147,6 @@ func (r *Rail) checked(ctx context.Context, c *conn) (topic, error) {
 	return about, nil
 }
 
-// brokenForAll reports whether an error would keep every other connection from being made, until an
-// operator repairs trust or certificate.
-func brokenForAll(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
-	return ok
-}
-
 // brokers returns the addresses that are asked for the leader of a partition, in their order.
 func (r *Rail) brokers(partition int32) []string {
 	r.mu.Lock()
@@ -237,22 +226,11 @@ func loginOf(config Config, getenv func(string) string) (login, []secret.Value, 
 		secrets = append(secrets, value)
 		return value.Reveal()
 	}
+	settings, keys, err := config.TLS.Open(getenv)
+	all, secrets = append(all, err), append(secrets, keys...)
 	by := login{
-		tls:       &tls.Config{MinVersion: tls.VersionTLS12, ServerName: config.TLS.ServerName},
+		tls:       settings,
 		mechanism: config.Mechanism, user: config.User, password: resolve("password", config.Password),
-	}
-	if ca := resolve("tls.ca", config.TLS.CA); ca != "" {
-		by.tls.RootCAs = x509.NewCertPool()
-		if !by.tls.RootCAs.AppendCertsFromPEM([]byte(ca)) {
-			all = append(all, fmt.Errorf("tls.ca: %s contains no certificate", config.TLS.CA))
-		}
-	}
-	if cert := resolve("tls.client_cert", config.TLS.ClientCert); cert != "" {
-		pair, err := tls.X509KeyPair([]byte(cert), []byte(resolve("tls.client_key", config.TLS.ClientKey)))
-		if err != nil {
-			all = append(all, fmt.Errorf("tls.client_cert: %w", err))
-		}
-		by.tls.Certificates = []tls.Certificate{pair}
 	}
 	return by, secrets, errors.Join(all...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -19,9 +20,9 @@ import (
 type Config struct {
 	// Servers are the URLs of the servers of one cluster, tls://HOST:PORT, tried from the one
 	// that has last answered, and then in this order.
-	Servers        []string  `json:"servers"`
-	AllowPlaintext bool      `json:"allow_plaintext"` // also allows nats://
-	TLS            TLSConfig `json:"tls"`
+	Servers        []string       `json:"servers"`
+	AllowPlaintext bool           `json:"allow_plaintext"` // also allows nats://
+	TLS            tlsconf.Config `json:"tls"`
 	// Credentials is a credentials file: a JWT and a seed. Token, and User with Password, are the
 	// other ways to log in; at most one of the three.
 	Credentials secret.Ref `json:"credentials"`
@@ -45,14 +46,6 @@ type Config struct {
 	ClockSkew payment.Duration `json:"clock_skew"`
 	// Replies is where the rail's callbacks are, if they are messages of a stream.
 	Replies *RepliesConfig `json:"replies"`
-}
-
-// TLSConfig configures the connection. The zero value trusts the system's certificates.
-type TLSConfig struct {
-	CA         secret.Ref `json:"ca"`
-	ClientCert secret.Ref `json:"client_cert"`
-	ClientKey  secret.Ref `json:"client_key"`
-	ServerName string     `json:"server_name"`
 }
 
 const (
