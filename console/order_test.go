@@ -27,7 +27,7 @@ func TestBlockedInOrder(t *testing.T) {
 	s.want(s.do(client, "POST", path+"/skip", s.form(client, id, url.Values{"reason": {"they agreed"}})), 303)
 	s.want(s.do(client, "GET", path, nil), 200, "Passed in order: what waits behind it goes on.", "they agreed")
 	cell.Exec(advance)
-	s.want(s.do(client, "GET", path, nil), 200, "<b>skip</b>: not now, nothing waits behind it in order")
+	s.want(s.do(client, "GET", path, nil), 200, "<b>skip</b>: not now, it is not the head of a line")
 	s.want(s.do(client, "POST", path+"/skip", s.form(client, id, url.Values{"reason": {"once more"}})), 409,
 		"not the head of a line")
 }

@@ -148,7 +148,7 @@ func whyNotCancel(line reader.Timeline) string {
 func whyNotSkip(line reader.Timeline) string {
 	switch {
 	case line.Order == nil || line.Order.OutboxID != line.OutboxID || line.Order.HeldBy == "":
-		return "nothing waits behind it in order"
+		return "it is not the head of a line, behind which others wait in order"
 	case line.Pending != nil:
 		return "it is in pending: only one that has ended or is parked is passed"
 	case payment.State(line.Order.HeldBy).IsClaim():
