@@ -35,6 +35,10 @@ type Config struct {
 	URL string
 	// Cell is the schema of the installation; empty is railhead.
 	Cell string
+	// Cells has the connection strings of all cells over which participants are spread, by the
+	// names of their settings (docs/scale.md). Empty: every instruction goes to the cell of URL. With
+	// them, a cell without a map takes no instruction: begin the directory before they are set.
+	Cells map[string]string
 	// ApplicationName is the application_name in pg_stat_activity.
 	ApplicationName string
 	// MaxConns bounds the connections, 1 to 100; 0 is 4. With fewer than 4, an instruction
@@ -45,7 +49,11 @@ type Config struct {
 }
 
 // Client enqueues by SQL. It is safe for concurrent use.
-type Client struct{ ingest *ingest.Ingest }
+//
+// With Config.Cells each instruction goes to the cell of its participant. The client reads the
+// map of cells with the first call, and again when a cell refuses a participant; the calls of a
+// cell that is away fail, and those of others go on. MaxConns is then for each cell.
+type Client struct{ ingest *ingest.Routed }
 
 // Open returns a client. It connects with the first call, so it succeeds even if the server is
 // down; an error is about config. Close the client when done.
@@ -53,10 +61,10 @@ func Open(ctx context.Context, config Config) (*Client, error) {
 	if config.MaxConns < 0 || config.MaxConns > 100 {
 		return nil, fmt.Errorf("MaxConns is %d: use 1 to 100, or 0 for 4", config.MaxConns)
 	}
-	ingest, err := ingest.Open(ctx, ledger.Config{
+	ingest, err := ingest.OpenRouted(ctx, ledger.Config{
 		URL: config.URL, Cell: cmp.Or(config.Cell, "railhead"), Name: config.ApplicationName,
 		MaxConns: int32(config.MaxConns), ConnectTimeout: config.ConnectTimeout,
-	})
+	}, config.Cells)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +89,9 @@ func (c *Client) Enqueue(ctx context.Context, in Instruction) (Receipt, error) {
 // commits. EnqueueTx does not retry. After an error the caller must roll back, or roll back to
 // a savepoint; after SQLSTATE 40001 or 40P01 it may run the whole transaction again. Until the
 // transaction ends, no other one enqueues for the same participant, so it should be short.
+//
+// With Config.Cells the transaction has to be in the participant's cell, which [Client.Setting]
+// names; in another one the error is [ErrOtherCell], after which the caller asks again.
 func (c *Client) EnqueueTx(ctx context.Context, tx pgx.Tx, in Instruction) (Receipt, error) {
 	receipt, err := c.ingest.EnqueueTx(ctx, tx, payment.Instruction(in))
 	return Receipt(receipt), err
@@ -90,9 +101,19 @@ func (c *Client) EnqueueTx(ctx context.Context, tx pgx.Tx, in Instruction) (Rece
 // batch_items_max (10,000 by default), and returns one result for each in the same order. The
 // numbers follow that order within each participant. After an error none was stored or, with
 // [ErrCommitUnknown], either all or none.
+//
+// With Config.Cells there is a transaction in each cell. The instructions of a cell that is away
+// have a fault of [ErrOtherCell], and the others are stored; after an error any of them may be.
 func (c *Client) EnqueueBatch(ctx context.Context, all []Instruction) ([]Result, error) {
 	results, err := c.ingest.EnqueueBatch(ctx, instructions(all))
 	return resultsOf(results), err
+}
+
+// Setting returns the name of the connection setting of a participant's cell, which is a key of
+// Config.Cells, by the map that was last read. It is empty without Config.Cells: the cell is
+// then that of URL.
+func (c *Client) Setting(ctx context.Context, participantID string) (string, error) {
+	return c.ingest.Setting(ctx, participantID)
 }
 
 // Status returns the status of an instruction that this login has enqueued, or another login

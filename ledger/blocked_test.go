@@ -149,6 +149,9 @@ func TestOperatorFunctionsBoundTheirWaits(t *testing.T) {
 		if grant.Role != "railhead_operator" || grant.Object.Kind != acl.KindFunction {
 			continue
 		}
+		if grant.Object.Name == "cell_bucket(text)" { // it reads no table
+			continue
+		}
 		n++
 		settings := d.text(`SELECT coalesce(p.proconfig::text, '') FROM pg_proc p
 			WHERE p.oid = ('railhead.' || $1)::regprocedure`, grant.Object.Name)

@@ -13,6 +13,15 @@ var (
 	ErrConflict = errors.New("the idempotency key was used with other content")
 	// ErrInvalid: the instruction is refused, and always will be (RH002 to RH008).
 	ErrInvalid = errors.New("the instruction is refused")
+	// ErrOtherCell: the participant belongs to another cell. Nothing was stored in this one
+	// (RH009).
+	ErrOtherCell = errors.New("the participant belongs to another cell")
+	// ErrNoSetting: a process has no connection string of the cell of a participant. Nothing was
+	// stored.
+	ErrNoSetting = errors.New("there is no connection string of the cell")
+	// ErrNoMap: a process that has connection strings of several cells knows none with a map of the
+	// participant's bucket. Nothing was stored.
+	ErrNoMap = errors.New("no cell that was reached has a map of cells")
 	// ErrNotFound: no such instruction (RH010).
 	ErrNotFound = errors.New("no such instruction")
 	// ErrMayBeForgotten: no such instruction, but the database may have lost one.

@@ -12,13 +12,14 @@ const (
 	StateExpired       = "RH006"
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
 	StateCardNumber    = "RH008" // a card number in the payload
+	StateOtherCell     = "RH009" // the participant belongs to another cell
 	StateNoInstruction = "RH010"
 	StateContended     = "RH011" // concurrent writers won every try, or the server has to be compared first
 	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
 	StateEnqueueClosed = "RH014" // an operator has closed enqueue
 	StateBusy          = "RH015" // another transaction enqueues for the participant
 	StateNoPayload     = "RH016" // no row has the payload of an instruction that is due, or is to be revealed
-	StateNotAllowed    = "RH020" // the state of the instruction does not allow the operator's act
+	StateNotAllowed    = "RH020" // the state of the instruction, or of the cells, does not allow the operator's act
 	StateToken         = "RH030" // the token of a call over HTTP is not in force
 	StateForbidden     = "RH031" // the token is not for this act or participant
 	StateSecondKeys    = "RH032" // the cell allows second keys, and so no enqueue over HTTP
@@ -42,15 +43,15 @@ var refusals = []Refusal{
 	{StateExpired, ErrInvalid, "already expired"},
 	{StateSecondKey, ErrInvalid, "this `instruction_id` is enqueued under another key"},
 	{StateCardNumber, ErrInvalid, "a card number in the payload"},
-	{"RH009", nil, "reserved: the instruction belongs to another cell"},
-	{StateNoInstruction, ErrNotFound, "no such instruction, rail key or participant"},
+	{StateOtherCell, ErrOtherCell, "the participant belongs to another cell"},
+	{StateNoInstruction, ErrNotFound, "no such instruction, rail key, participant or cell"},
 	{StateContended, ErrContended, "the instruction can not be appended to now"},
 	{"RH012", nil, "reserved: over a limit of the participant"},
 	{StatePutBack, ErrPutBack, "the row was put back in pending, and does not wait there"},
 	{StateEnqueueClosed, ErrEnqueueClosed, "an operator has closed enqueue for the rail, the participant or everything"},
 	{StateBusy, ErrBusy, "another transaction enqueues for the participant, and the call was not to wait"},
 	{StateNoPayload, ErrNoPayload, "no row has the payload of the instruction: it is not claimed, and can't be revealed"},
-	{StateNotAllowed, ErrNotAllowed, "the state of the instruction does not allow the act"},
+	{StateNotAllowed, ErrNotAllowed, "the state of the instruction, or of the cells, does not allow the act"},
 	{"RH021", nil, "reserved: the act needs an approval"},
 	{"RH022", nil, "reserved: the approver is the one who asked"},
 	{"RH023", nil, "reserved: the request was decided or has expired"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,6 +76,7 @@ type fileLoad struct {
 
 	enqueued, replayed, refused int
 	closed                      int // of the refused, those that are valid: enqueue is closed for them
+	foreign                     int // of the refused, those whose participants this cell does not take now
 	done                        int // the last line whose result is written
 }
 
@@ -105,21 +107,31 @@ func (l *fileLoad) run(ctx context.Context) error {
 
 // left is an error that says what to do about the lines that were refused; nil: there are none.
 func (l *fileLoad) left() error {
-	const again = "the enqueued ones are not changed"
-	switch wrong := l.refused - l.closed; {
-	case l.refused == 0:
+	if l.refused == 0 {
 		return nil
-	case l.closed == 0:
-		return fmt.Errorf("%d lines were refused; correct them and run the file again: %s", l.refused, again)
-	case wrong == 0:
-		return fmt.Errorf("%d lines were refused because enqueue is closed for them (%s); run the file again once it is "+
-			"open: %s",
-			l.closed, outbox.StateEnqueueClosed, again)
-	default:
-		return fmt.Errorf("%d lines were refused; correct %d of them. Enqueue is closed for the other %d (%s): run the "+
-			"file again once it is open: %s",
-			l.refused, wrong, l.closed, outbox.StateEnqueueClosed, again)
 	}
+	const again = "the enqueued ones are not changed"
+	wrong := l.refused - l.closed - l.foreign
+	switch {
+	case wrong == l.refused:
+		return fmt.Errorf("%d lines were refused; correct them and run the file again: %s", l.refused, again)
+	case l.closed == l.refused:
+		return fmt.Errorf("%d lines were refused because enqueue is closed for them (%s); run the file again once it is "+
+			"open: %s", l.refused, outbox.StateEnqueueClosed, again)
+	case l.foreign == l.refused:
+		return fmt.Errorf("%d lines were refused because this cell does not take their participants now (%s); run the file "+
+			"again unchanged, with the connection string that they name or later: %s", l.refused, outbox.StateOtherCell, again)
+	}
+	parts := []string{fmt.Sprintf("%d lines were refused; correct %d of them", l.refused, wrong)}
+	if l.closed > 0 {
+		parts = append(parts, fmt.Sprintf("Enqueue is closed for the other %d (%s): run the file again once it is open",
+			l.closed, outbox.StateEnqueueClosed))
+	}
+	if l.foreign > 0 {
+		parts = append(parts, fmt.Sprintf("This cell does not take the participants of %d now (%s): run the file again "+
+			"unchanged, with the connection string that they name or later", l.foreign, outbox.StateOtherCell))
+	}
+	return fmt.Errorf("%s: %s", strings.Join(parts, ". "), again)
 }
 
 func (l *fileLoad) tell(how string) {
@@ -208,8 +220,11 @@ func (l *fileLoad) write(result resultLine) error {
 		l.replayed++
 	default:
 		l.refused++
-		if result.SQLState == outbox.StateEnqueueClosed {
+		switch result.SQLState {
+		case outbox.StateEnqueueClosed:
 			l.closed++
+		case outbox.StateOtherCell:
+			l.foreign++
 		}
 	}
 	if l.out.json {

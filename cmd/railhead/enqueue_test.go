@@ -199,3 +199,29 @@ func TestEnqueueOnce(t *testing.T) {
 		t.Errorf("said %q", got.out)
 	}
 }
+
+// TestFileOfOtherCells: the command asks for no correction of valid lines whose participants are another cell's, and
+// says that the file can be run again.
+func TestFileOfOtherCells(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	who.env = append(who.env, "RAILHEAD_OPERATOR_URL_EAST="+cell.URL(celltest.Operator))
+	who.want(exitOK, "cell", "add", "east", "--setting", "EAST", "--first", "--reason", "we grow")
+	cell.Exec(`UPDATE railhead.payment_buckets SET mine = false WHERE bucket = railhead.cell_bucket('p1')`)
+	line := func(key, participant string) string {
+		return fmt.Sprintf(`{"instruction_id":%q,"participant_id":%q,"idempotency_key":"k","rail_type":"bank",`+
+			`"payload":{"amount":"1.00","currency":"EUR"}}`+"\n", key, participant)
+	}
+	for lines, want := range map[string]string{
+		line("a", "p1"): "1 lines were refused because this cell does not take their participants now (RH009); run the " +
+			"file again unchanged",
+		line("b", "p1") + line("c", "p2") + "{}\n": "2 lines were refused; correct 1 of them. This cell does not take the " +
+			"participants of 1 now (RH009): run the file again unchanged",
+	} {
+		said := who.want(exitPartial, "enqueue", "--file", writeFile(t, "i.jsonl", lines)).errors
+		if !strings.Contains(said, want) {
+			t.Errorf("%q: it says %q, want %q", lines, said, want)
+		}
+	}
+}

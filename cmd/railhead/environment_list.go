@@ -16,7 +16,9 @@ func connectionVariables() variables {
 			"connection string of " +
 			"PostgreSQL, as a URL or as words. A password is never taken from the command line. The secrets of rails are in " +
 			"the " +
-			"variables and files that the rails file names.",
+			"variables and files that the rails file names. Where participants are spread over cells, a command that works " +
+			"on several finds the cell with setting WEST by the variable with _WEST at its end, such as " +
+			"RAILHEAD_OPERATOR_URL_WEST.",
 		list: []variable{
 			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles: a superuser, or a login that may become railhead_owner"},
 			{"RAILHEAD_INGEST_URL", "DATABASE_URL", "enqueue: a member of railhead_ingest"},

@@ -82,7 +82,7 @@ func codeOf(err error) int {
 		return exitConflict
 	case errors.Is(err, outbox.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, outbox.ErrNotAllowed), errors.Is(err, outbox.ErrNoPayload):
+	case errors.Is(err, outbox.ErrNotAllowed), errors.Is(err, outbox.ErrNoPayload), errors.Is(err, outbox.ErrOtherCell):
 		return exitNotAllowed
 	case errors.Is(err, outbox.ErrEnqueueClosed):
 		return exitClosed

@@ -73,6 +73,7 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
 		withProgress(enqueueCommand()), paymentCommand(), deadLetterCommand(), participantCommand(), intakeCommand(),
+		cellCommand(),
 		tokenCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), withProgress(pruneCommand()),
 		proveCommand(),
 		versionCommand(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 func statusCommand() *cobra.Command {
-	money := false
+	money, all := false, false
 	command := &cobra.Command{
 		Use: "status", Short: "Show the state of the cell: its rails, instructions and components",
 		Long: "Show the state of the cell, in one snapshot: for each rail the instructions in pending and their age,\n" +
@@ -20,7 +21,9 @@ func statusCommand() *cobra.Command {
 			"an operator, then pauses and closed gates, and the components by the age of their heartbeat, which is\n" +
 			"stale after the setting heartbeat_stale. The cost does not depend on the size of the archive.\n" +
 			"--money adds up the amounts by rail and currency, of at most 100,000 instructions a rail.\n" +
-			"Connects with RAILHEAD_READER_URL.",
+			"--all-cells shows every cell over which participants are spread, one after the other, each in a snapshot of\n" +
+			"its own. One that is not reached is named, the others are shown, and the exit code is 6.\n" +
+			"Connects with RAILHEAD_READER_URL, and to a cell with setting WEST with RAILHEAD_READER_URL_WEST.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
@@ -28,29 +31,39 @@ func statusCommand() *cobra.Command {
 				return err
 			}
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
-				status, err := reader.Status(cmd.Context())
+				if all {
+					return statusOfAll(cmd, s, reader, money)
+				}
+				shown, err := readStatus(cmd.Context(), reader, money)
 				if err != nil {
 					return err
-				}
-				shown := statusAndMoney{Status: status}
-				if money {
-					if shown.Money, err = reader.Money(cmd.Context()); err != nil {
-						return err
-					}
 				}
 				o := outputOf(cmd)
 				if o.json {
 					return o.document(shown)
 				}
-				if err := writeStatus(o, s.Cell, status); err != nil || !money {
-					return err
-				}
-				return writeMoney(o, shown.Money)
+				return shown.write(o, s.Cell, money)
 			})
 		},
 	}
 	command.Flags().BoolVar(&money, "money", false, "add up the amounts in pending, in flight and in dead letters")
+	command.Flags().BoolVar(&all, "all-cells", false, "show every cell of the directory: see railhead cell")
 	return command
+}
+
+// readStatus reads what the command shows of one cell.
+func readStatus(ctx context.Context, reader *reader.Reader, money bool) (shown statusAndMoney, err error) {
+	if shown.Status, err = reader.Status(ctx); err == nil && money {
+		shown.Money, err = reader.Money(ctx)
+	}
+	return shown, err
+}
+
+func (s statusAndMoney) write(o output, name string, money bool) error {
+	if err := writeStatus(o, name, s.Status); err != nil || !money {
+		return err
+	}
+	return writeMoney(o, s.Money)
 }
 
 // statusAndMoney is the JSON of the command.

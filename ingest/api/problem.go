@@ -66,6 +66,7 @@ var (
 	kindNotOffered    = kind{"not-offered", 501, "This installation does not offer this"}
 	kindInternal      = kind{"internal", 500, "The request has failed"}
 	kindUnavailable   = kind{"unavailable", 503, "The service can not do this now"}
+	kindOtherCell     = kind{"other-cell", 503, "The participant belongs to another cell"}
 	kindClosed        = kind{"enqueue-closed", 503, "Enqueue is closed"}
 	kindCommitUnknown = kind{"commit-unknown", 503, "The instruction may or may not be stored"}
 )
@@ -75,8 +76,8 @@ func kinds() []kind {
 	return []kind{
 		kindBadRequest, kindKeyMissing, kindUnauthorized, kindForbidden, kindNotFound, kindMethod, kindKeyReused,
 		kindSecondKey, kindNotAllowed,
-		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindNotOffered, kindInternal, kindUnavailable, kindClosed,
-		kindCommitUnknown,
+		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindNotOffered, kindInternal, kindUnavailable, kindOtherCell,
+		kindClosed, kindCommitUnknown,
 	}
 }
 
@@ -195,6 +196,13 @@ func problemOfFault(fault *outbox.Fault) *Problem {
 		// Callers are not told who closed it and why.
 		p = kindClosed.of(fault.Field, fault.Rule, "An operator has closed enqueue for a while. Nothing was stored.")
 		p.Code, p.Commit, p.Hint, p.after = fault.SQLState, commitNone, fault.Hint, time.Minute
+		return p
+	case outbox.StateOtherCell:
+		// Callers are not told which cells there are.
+		p = kindOtherCell.of(fault.Field, fault.Rule,
+			"This process does not reach the participant's cell now. Nothing was stored.")
+		p.Code, p.Commit, p.after = fault.SQLState, commitNone, time.Second
+		p.Hint = "Repeat the call with the same key and content."
 		return p
 	case outbox.StateBusy, outbox.StateContended, outbox.StateSecondKeys:
 		p = problemUnavailable(commitNone)

@@ -30,13 +30,13 @@ var floors = [][]string{
 	},
 	// the roles of the store, and those that rest on them; what rails report
 	{
-		"ledger/internal/await", "ledger/internal/enqueue", "ledger/executor", "ledger/events", "ledger/reader",
-		"rails/callback",
+		"ledger/internal/await", "ledger/internal/enqueue", "ledger/internal/route", "ledger/executor",
+		"ledger/events", "ledger/reader", "rails/callback",
 	},
 	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator", "internal/explain"},
 	{ // the services, the adapters, and the package for callers
 		"", "relayer", "reaper", "console", "ingest/api", "ingest/webhook", "rails/httpjson", "rails/kafka", "rails/nats",
-		"rails/noop",
+		"rails/noop", "internal/cells",
 		"rails/railtest",
 		"internal/test/celltest", "internal/test/localrun", "internal/test/servicetest", "testbed/alertdrill",
 		"testbed/api", "testbed/faults",

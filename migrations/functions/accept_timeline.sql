@@ -7,12 +7,16 @@
 --   A suspension of another start of the server or of another timeline is not ended, nor is one
 --   that was opened or taken over after since: its rows are not those that the operator compared. A
 --   server that no component has compared with its memory is not accepted either, because it is not
---   known yet whether rows are missing.
+--   known yet whether rows are missing. In a directory of cells, a server that may have forgotten
+--   something is accepted once its map was compared with those of the other cells (confirm_map), and
+--   every participant of another cell of whom a payment is pending here is paused.
 -- errors:  RH002 without a reason, or without since while a suspension is open. RH020 if the open
 --          suspension is of another time or of another start of the server; if none is open and
---          none of that time was accepted; or if no component has compared this start.
+--          none of that time was accepted; or if no component has compared this start. RH020 in a
+--          directory of cells, if the map was not compared, or payments of other cells are pending.
 --          55P03 after 5 s of waiting for a lock.
--- reads:   outbox_heartbeats.
+-- reads:   outbox_heartbeats; payment_cells, payment_cell_checks, payment_buckets, payment_paused_participants, and
+--          of a cell that is in a directory every row of payment_outbox_pending.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text, since timestamptz DEFAULT NULL)
@@ -26,6 +30,7 @@ DECLARE
   suspended {cell}.payment_outbox_suspensions; -- the open one
   shape     CONSTANT text := 'YYYY-MM-DD"T"HH24:MI:SS"Z"';
   what      text; -- what has to be compared
+  foreigners record;
 BEGIN
   PERFORM {cell}.require_reason(accept_timeline.reason);
   SELECT s.system_identifier::text INTO accept_timeline.system_identifier FROM pg_control_system() s;
@@ -70,6 +75,30 @@ BEGIN
         to_char(suspended.opened_at, shape), to_char(since, shape)),
       HINT = format('Compare with the rails again what %s, then repeat this with --since %s.', what,
         to_char(suspended.opened_at, shape));
+  END IF;
+  IF EXISTS (SELECT FROM {cell}.payment_cells) AND NOT {cell}.server_is_settled() THEN
+    IF NOT EXISTS (
+      SELECT FROM {cell}.payment_cell_checks k
+      WHERE (k.system_identifier, k.timeline, k.server_started_at)
+        = (accept_timeline.system_identifier, accept_timeline.timeline, pg_postmaster_start_time()))
+    THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = 'the map of cells was not compared with those of the other cells since the server was started or '
+          'promoted: this cell may have forgotten that it gave participants away',
+        HINT = 'railhead cell sync, then repeat this.';
+    END IF;
+    SELECT count(*) AS n, min(p.participant_id) AS first INTO foreigners
+    FROM {cell}.payment_outbox_pending p
+    JOIN {cell}.payment_buckets b ON b.bucket = {cell}.cell_bucket(p.participant_id)
+    WHERE (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here))
+      AND NOT EXISTS (SELECT FROM {cell}.payment_paused_participants h WHERE h.participant_id = p.participant_id);
+    IF foreigners.n > 0 THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = format('%s pending payments are of participants of other cells, such as %s: the same keys may be enqueued there',
+          foreigners.n, quote_literal(foreigners.first)),
+        HINT = 'Pause these participants here (railhead participant pause), repeat this, compare each payment with the '
+          'other cell, and cancel it here.';
+    END IF;
   END IF;
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
   VALUES (accept_timeline.system_identifier, accept_timeline.timeline, accept_timeline.reason)

@@ -10,15 +10,17 @@
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
---          number in the payload, RH014 an operator has closed enqueue. COLUMN is the
---          invalid field and CONSTRAINT the name of the violated rule; docs/ingest.md lists them.
---          40001 above READ COMMITTED if key or participant have changed since the snapshot:
---          retry the transaction. 40P01 if two callers enqueue for the same participants in
+--          number in the payload, RH009 the participant belongs to another cell, RH014 an operator has
+--          closed enqueue. COLUMN is the invalid field and CONSTRAINT the name of the violated rule;
+--          docs/ingest.md lists them. 40001 above READ COMMITTED if key, participant or the cell of a
+--          new participant have changed since the snapshot, and in READ COMMITTED if the participant is
+--          new and was given to another cell meanwhile: retry the transaction. 40P01 if two callers enqueue for the same participants in
 --          opposite order inside longer transactions: retry.
 -- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, payment_outbox_state
 --          and payment_outbox_differs read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
--- locks:   the participant's row, then the key's index entry. No advisory locks.
+-- locks:   the participant's row; if it is new, its bucket's row in share mode; then the key's index
+--          entry. No advisory locks.
 -- called by: ingest, enqueue_payment_outbox_arrays, api_enqueue.
 --
 --   A new and valid instruction takes five statements, and the trigger that notifies relayers: read
@@ -59,6 +61,7 @@ BEGIN
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
       AND NOT {cell}.enqueue_is_closed(r.closed_gates, rail_type, participant_id)
+      AND {cell}.takes_participant(r.own_buckets, participant_id)
       AND {cell}.payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
         priority, headers,
         w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,

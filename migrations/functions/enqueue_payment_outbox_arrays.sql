@@ -16,7 +16,7 @@
 --          payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participants' rows, also those of items that a closed gate refuses: first the new
---          participants, then, if the call waits, the others in participant_id order; then the
+--          participants, with the rows of their buckets in share mode, then, if the call waits, the others in participant_id order; then the
 --          keys' index entries in (instruction, key) order.
 -- called by: ingest, enqueue_payment_outbox_batch, api_enqueue.
 --
@@ -101,6 +101,7 @@ BEGIN
           AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
           AND (d.headers = '{}' OR NOT lower(d.headers::text COLLATE "C") LIKE ANY (r.forbidden))
           AND NOT {cell}.enqueue_is_closed(r.closed_gates, a.rail_type, a.participant_id)
+          AND {cell}.takes_participant(r.own_buckets, a.participant_id)
           AND {cell}.payment_outbox_valid(a.instruction_id, a.participant_id, a.idempotency_key, a.payload,
             a.not_before, a.expires_at,
             d.priority, d.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,

@@ -3,12 +3,14 @@
 --   message of the first violation, with the field and the name of the rule, on which a caller can
 --   branch (docs/ingest.md). No message contains a value of the payload or of a header.
 -- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or the
---          headers, RH005 too large or too deep, RH006 already expired, RH008 a card number;
+--          headers, RH005 too large or too deep, RH006 already expired, RH008 a card number, RH009
+--          the participant belongs to another cell;
 --          for a valid instruction, RH014 if an operator has closed enqueue. Only RH014 has a
 --          detail. On a rail whose profile has kind "message", a payload may have neither amount nor
 --          currency; one of them alone, and both if given, are checked as for a payment.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_rail_profiles, payment_forbidden_keys,
---          payment_currencies, payment_closed_gates.
+--          payment_currencies, payment_closed_gates, payment_cells, payment_buckets, and what takes_participant
+--          reads.
 -- locks:   nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_violation(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
@@ -30,6 +32,7 @@ BEGIN
   -- name occurs in the text as a key; the exact check is below. The depth is only computed if the
   -- text has enough brackets.
   SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
+    (SELECT r.own_buckets FROM {cell}.payment_outbox_rules r) AS own_buckets,
     EXISTS (
       SELECT FROM {cell}.payment_rails r
       WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C"
@@ -67,6 +70,27 @@ BEGIN
       field := 'idempotency_key'; rule := 'FORM';
       message := 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at '
         'its ends'; RETURN NEXT; RETURN;
+    -- Another cell may know other rails and limits, so nothing else is said of the instruction here.
+    WHEN NOT {cell}.takes_participant(facts.own_buckets, participant_id) THEN
+      code := 'RH009';
+      field := 'participant_id'; rule := 'CELL';
+      SELECT
+        CASE
+          WHEN b.contradicted THEN format(
+            'the maps of cells contradict each other about bucket %s of the participant, so that no cell takes it', b.bucket)
+          WHEN b.mine THEN 'the database of this cell may have gone back in time: until its map is compared with those of '
+            'the other cells, it takes no participant that is new to it'
+          WHEN b.cell IS NULL OR EXISTS (SELECT FROM {cell}.payment_cells c WHERE c.here AND c.name = b.cell)
+            THEN format('this cell does not take bucket %s of the participant yet: it has to learn the map of cells', b.bucket)
+          ELSE format('the participant belongs to cell %s: bucket %s, version %s of its map', b.cell, b.bucket, b.version)
+        END,
+        CASE WHEN b.mine OR b.contradicted OR b.cell IS NULL
+          THEN 'Nothing was stored. Repeat it later with the same key and content.'
+          ELSE 'Nothing was stored here. Read the map again, and enqueue it there with the same key.' END
+      INTO message, hint
+      FROM {cell}.payment_buckets b
+      WHERE b.bucket = {cell}.cell_bucket(participant_id);
+      RETURN NEXT; RETURN;
     WHEN payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
       field := 'payload'; rule := 'OBJECT';
       message := 'payload must be a JSON object'; RETURN NEXT; RETURN;

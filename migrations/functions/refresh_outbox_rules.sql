@@ -8,7 +8,8 @@
 --   committed.
 -- errors:  40001 above READ COMMITTED if the row has changed since the snapshot.
 -- reads:   payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_rails,
---          payment_closed_gates, and what required_fields reads.
+--          payment_closed_gates, payment_cells, payment_buckets, and what required_fields
+--          reads.
 -- writes:  payment_outbox_rules.   locks: its row, until the transaction ends.
 -- called by: the triggers of those tables.
 CREATE OR REPLACE FUNCTION {cell}.refresh_outbox_rules() RETURNS trigger
@@ -20,7 +21,7 @@ BEGIN
   INSERT INTO {cell}.payment_outbox_rules AS r
     (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers,
       rail_types, forbidden, digits,
-     required, closed_gates)
+     required, closed_gates, own_buckets)
   SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
     s.refuse_card_numbers, ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL
       ORDER BY p.rail_type),
@@ -29,7 +30,10 @@ BEGIN
       FROM {cell}.payment_forbidden_keys f ORDER BY f.key),
     (SELECT coalesce(jsonb_object_agg(c.code, c.exponent), '{}') FROM {cell}.payment_currencies c),
     {cell}.required_fields(),
-    (SELECT array_agg({cell}.gate_mark(g.scope, g.name) ORDER BY g.scope, g.name) FROM {cell}.payment_closed_gates g)
+    (SELECT array_agg({cell}.gate_mark(g.scope, g.name) ORDER BY g.scope, g.name) FROM {cell}.payment_closed_gates g),
+    (SELECT CASE WHEN EXISTS (SELECT FROM {cell}.payment_cells)
+        THEN string_agg(b.mine::integer::text, '' ORDER BY b.bucket)::bit(1024) END
+     FROM {cell}.payment_buckets b)
   FROM {cell}.payment_outbox_settings s
   ON CONFLICT ON CONSTRAINT payment_outbox_rules_pk DO UPDATE SET
     allow_second_key = excluded.allow_second_key,
@@ -42,7 +46,8 @@ BEGIN
     forbidden = excluded.forbidden,
     digits = excluded.digits,
     required = excluded.required,
-    closed_gates = excluded.closed_gates;
+    closed_gates = excluded.closed_gates,
+    own_buckets = excluded.own_buckets;
   RETURN NULL;
 END
 $$;

@@ -22,7 +22,9 @@ wanted (stands_for, columns, predicate, because) AS (
     ('participant_outbox_sequences', 'participant_id', '', 'a participant has one counter'),
     ('payment_outbox_claims', 'claim_id', '', 'a claim has one row'),
     ('payment_dead_letters', 'outbox_id', '', 'an instruction has one dead letter'),
-    ('payment_rail_profiles', 'rail_type, version', '', 'a version of a profile has one row')
+    ('payment_rail_profiles', 'rail_type, version', '', 'a version of a profile has one row'),
+    ('payment_cell_changes', 'bucket, version', '', 'a version of a bucket names one cell'),
+    ('payment_buckets', 'bucket', '', 'a bucket has one cell')
 ),
 live AS (
   SELECT x.indrelid,
@@ -129,7 +131,33 @@ WHERE NOT EXISTS (
     AND r.closed_gates IS NOT DISTINCT FROM (
       SELECT array_agg(left(encode(sha256(convert_to(concat(g.scope, chr(31), g.name), 'UTF8')), 'hex'), 32)::uuid
         ORDER BY g.scope, g.name)
-      FROM {cell}.payment_closed_gates g))
+      FROM {cell}.payment_closed_gates g)
+    AND r.own_buckets IS NOT DISTINCT FROM (
+      SELECT string_agg(b.mine::integer::text, '' ORDER BY b.bucket)::bit(1024)
+      FROM {cell}.payment_buckets b
+      HAVING EXISTS (SELECT FROM {cell}.payment_cells)))
+UNION ALL
+SELECT 'offence', format('bucket %s: payment_buckets, by which a new participant is taken, has cell %s, and payment_cell_changes %s',
+  n.bucket, coalesce(b.cell, 'none'), coalesce(k.cell, 'none')), 1
+FROM generate_series(0, 1023) AS n (bucket)
+LEFT JOIN {cell}.payment_buckets b ON b.bucket = n.bucket
+LEFT JOIN LATERAL (
+  SELECT k.cell, k.cell_id, k.version FROM {cell}.payment_cell_changes k
+  WHERE k.bucket = n.bucket
+  ORDER BY k.version DESC
+  LIMIT 1) k ON true
+LEFT JOIN {cell}.payment_cells h ON h.here
+WHERE b.bucket IS NULL OR (b.cell, b.version) IS DISTINCT FROM (k.cell, coalesce(k.version, 0))
+  OR b.mine AND NOT (h.cell_id IS NULL OR k.cell_id IS NOT DISTINCT FROM h.cell_id AND NOT b.contradicted)
+  OR h.cell_id IS NULL AND NOT b.mine
+UNION ALL
+SELECT 'offence', format('%s pending payments are of participants of bucket %s, which is another cell''s: that one may have the same keys',
+  count(*), b.bucket), count(*)
+FROM {cell}.payment_outbox_pending p
+JOIN {cell}.payment_buckets b
+  ON b.bucket = ('x' || left(encode(sha256(convert_to(p.participant_id, 'UTF8')), 'hex'), 3))::bit(12)::integer >> 2
+WHERE NOT b.mine AND (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here))
+GROUP BY b.bucket
 UNION ALL
 SELECT 'offence',
   format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, claim_timeout is %s ms',

@@ -1,0 +1,171 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/internal/route"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// CellMap reads the map of cells, as this cell knows it.
+func (i *Ingest) CellMap(ctx context.Context) (*outbox.CellMap, error) { return route.Read(ctx, i.db) }
+
+// Routed is an Ingest for each of several cells, over which participants are spread. A cell that
+// is away stops its own participants alone. It is safe for concurrent use.
+type Routed struct {
+	home   *Ingest
+	router *route.Router[*Ingest] // nil: there are no other cells
+}
+
+// OpenRouted connects lazily to the cell of config, and to others by the names of their settings,
+// each with a connection string; config has what else they have in common. Without settings it
+// is the one Ingest, and no map is read.
+func OpenRouted(ctx context.Context, config ledger.Config, settings map[string]string) (*Routed, error) {
+	home, err := Open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	r := &Routed{home: home}
+	if len(settings) > 0 {
+		r.router = route.New(home, config.Cell, slices.Sorted(maps.Keys(settings)),
+			func(setting, schema string) (*Ingest, error) {
+				other := config
+				other.URL, other.Cell = settings[setting], schema
+				return Open(context.WithoutCancel(ctx), other)
+			})
+	}
+	return r, nil
+}
+
+// Close ends every connection.
+func (r *Routed) Close() {
+	if r.router == nil {
+		r.home.Close()
+		return
+	}
+	r.router.Close()
+}
+
+// Setting returns the setting of a participant's cell, by the map that was last read; empty: it
+// is the cell that the Routed was opened with, and there are no others.
+func (r *Routed) Setting(ctx context.Context, participantID string) (string, error) {
+	if r.router == nil {
+		return "", nil
+	}
+	return r.router.Setting(ctx, participantID)
+}
+
+// Enqueue is Ingest.Enqueue in the participant's cell.
+func (r *Routed) Enqueue(ctx context.Context, in payment.Instruction) (receipt payment.Receipt, err error) {
+	if r.router == nil {
+		return r.home.Enqueue(ctx, in)
+	}
+	err = r.router.Do(ctx, in.ParticipantID, func(cell *Ingest) error {
+		receipt, err = cell.Enqueue(ctx, in)
+		return err
+	})
+	return receipt, err
+}
+
+// EnqueueTx is Ingest.EnqueueTx, in the cell of the caller's transaction. If that is not the
+// participant's, the error is outbox.ErrOtherCell.
+func (r *Routed) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
+	if r.router == nil {
+		return r.home.EnqueueTx(ctx, tx, in)
+	}
+	cell, err := r.router.Of(ctx, in.ParticipantID)
+	if err != nil {
+		return payment.Receipt{}, err
+	}
+	receipt, err := cell.EnqueueTx(ctx, tx, in)
+	if errors.Is(err, outbox.ErrOtherCell) {
+		r.router.Refused()
+	}
+	return receipt, err
+}
+
+// EnqueueBatch is Ingest.EnqueueBatch in a transaction of each cell. The instructions of a cell
+// that is away have a fault of outbox.ErrOtherCell, and the others are stored. After an error
+// some may be stored.
+func (r *Routed) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
+	if r.router == nil {
+		return r.home.EnqueueBatch(ctx, all)
+	}
+	return r.router.Batch(ctx, len(all), func(n int) string { return all[n].ParticipantID },
+		func(cell *Ingest, items []int) ([]outbox.ReceiptOrFault, error) {
+			some := make([]payment.Instruction, len(items))
+			for n, item := range items {
+				some[n] = all[item]
+			}
+			return cell.EnqueueBatch(ctx, some)
+		})
+}
+
+// Status is Ingest.Status in whichever cell has the instruction. If a cell is away and no other
+// has it, the error is that of the cell.
+func (r *Routed) Status(ctx context.Context, key Key) (payment.Status, error) {
+	_, status, err := r.find(ctx, key)
+	return status, err
+}
+
+// find looks a key up in every cell. A key names no participant.
+func (r *Routed) find(ctx context.Context, key Key) (*Ingest, payment.Status, error) {
+	cells, err := r.all(ctx)
+	for _, cell := range cells {
+		status, failed := cell.Status(ctx, key)
+		if failed == nil {
+			return cell, status, nil
+		}
+		if !errors.Is(failed, outbox.ErrNotFound) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, outbox.ErrNotFound)
+	}
+	return nil, payment.Status{}, err
+}
+
+func (r *Routed) all(ctx context.Context) ([]*Ingest, error) {
+	if r.router == nil {
+		return []*Ingest{r.home}, nil
+	}
+	return r.router.All(ctx)
+}
+
+// Statuses is Ingest.Statuses over all cells. The error is that of a cell, if some key is in no
+// other one.
+func (r *Routed) Statuses(ctx context.Context, keys []Key) ([]*payment.Status, error) {
+	cells, err := r.all(ctx)
+	found := make([]*payment.Status, len(keys))
+	for _, cell := range cells {
+		some, failed := cell.Statuses(ctx, keys)
+		err = errors.Join(err, failed)
+		for n, status := range some {
+			if status != nil {
+				found[n] = status
+			}
+		}
+	}
+	if err != nil && slices.Contains(found, nil) {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Await is Ingest.Await in whichever cell has the instruction.
+func (r *Routed) Await(ctx context.Context, key Key) (payment.Status, error) {
+	cell, status, err := r.find(ctx, key)
+	if err != nil || status.Rests() {
+		return status, err
+	}
+	return cell.Await(ctx, key)
+}

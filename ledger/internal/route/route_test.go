@@ -1,0 +1,57 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+// twin is a cell of a map with two; unread: its map can't be read any more.
+type twin struct {
+	own    *outbox.CellMap
+	unread bool
+	called []int
+}
+
+func (c *twin) CellMap(context.Context) (*outbox.CellMap, error) {
+	if c.unread {
+		return nil, errors.New("away")
+	}
+	return c.own, nil
+}
+
+func (c *twin) Close() {}
+
+// TestUnreadMap: a cell that refuses a participant, and whose map can't be read then, takes nothing from the other
+// parts of a batch: each is called, and nothing is said to be stored that no cell has answered.
+func TestUnreadMap(t *testing.T) {
+	t.Parallel()
+	var m outbox.CellMap
+	for bucket := range m {
+		m[bucket] = outbox.BucketCell{Cell: "east", Setting: "EAST", Schema: "railhead", Version: 1, Here: true}
+	}
+	m[outbox.BucketOf("p2")] = outbox.BucketCell{Cell: "west", Setting: "WEST", Schema: "railhead", Version: 2}
+	east, west := &twin{own: &m}, &twin{own: &m}
+	r := New(east, "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
+	participants := []string{"p1", "p2"}
+	results, err := r.Batch(t.Context(), 2, func(n int) string { return participants[n] },
+		func(cell *twin, items []int) ([]outbox.ReceiptOrFault, error) {
+			cell.called = append(cell.called, items...)
+			if cell == west {
+				return make([]outbox.ReceiptOrFault, len(items)), nil
+			}
+			east.unread = true
+			return []outbox.ReceiptOrFault{{Fault: &outbox.Fault{SQLState: outbox.StateOtherCell}}}, nil
+		})
+	if err != nil || len(results) != 2 || results[0].Fault == nil || results[1].Fault != nil || len(west.called) != 1 {
+		t.Errorf("%+v, %v; west was called for %v", results, err, west.called)
+	}
+	// And what no cell answers is not stored.
+	results, err = r.Batch(t.Context(), 1, func(int) string { return "p1" },
+		func(*twin, []int) ([]outbox.ReceiptOrFault, error) { return nil, errors.New("away") })
+	if err != nil || results[0].Fault == nil {
+		t.Errorf("away: %+v, %v", results, err)
+	}
+}

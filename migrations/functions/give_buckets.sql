@@ -1,0 +1,67 @@
+-- give_buckets(buckets integer[], cell text, reason text) -> integer
+--   Gives buckets of this cell to another cell of its directory, and returns how many. From the commit
+--   on, this cell refuses their participants (RH009), and no cell takes them until the other one has
+--   learned the change (learn_cells). Only the cell that has a bucket can give it, so that the
+--   versions of a bucket are one chain.
+-- errors:  RH002 no reason, or a bucket outside of 0 to 1023; RH010 this cell has no map, or the other
+--          cell is not in it; RH020 another cell has one of the buckets, cells contradict each other
+--          about one, participants of them have enqueued here, or this database may have forgotten
+--          participants (require_settled_server); 25001 above READ COMMITTED; 55P03 after 5 s of
+--          waiting for a lock.
+-- reads:   payment_cells, what require_settled_server reads; participant_outbox_sequences, every row once.
+-- writes:  payment_cell_changes, payment_buckets, payment_outbox_rules by its trigger, payment_operator_log.
+-- locks:   the rows of the buckets, for which only the first instructions of their participants wait.
+-- called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.give_buckets(buckets integer[], cell text, reason text) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
+AS $$
+DECLARE
+  given CONSTANT integer[] := ARRAY(SELECT DISTINCT g FROM unnest(give_buckets.buckets) AS g ORDER BY g);
+  here  text COLLATE "C";
+  taker {cell}.payment_cells;
+  held  record;
+BEGIN
+  PERFORM {cell}.require_reason(give_buckets.reason);
+  PERFORM {cell}.require_durable_map();
+  PERFORM {cell}.require_settled_server('giving buckets away');
+  IF given = '{}' OR array_position(given, NULL) IS NOT NULL OR given[1] < 0 OR given[cardinality(given)] > 1023 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'buckets are numbers of 0 to 1023';
+  END IF;
+  SELECT c.name INTO here FROM {cell}.payment_cells c WHERE c.here;
+  SELECT c.* INTO taker FROM {cell}.payment_cells c WHERE c.name = give_buckets.cell COLLATE "C" AND NOT c.here;
+  IF NOT FOUND OR here IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH010',
+      MESSAGE = format('this cell knows no other cell %s', coalesce(quote_literal(left(give_buckets.cell, 64)), 'NULL')),
+      HINT = 'Add it first: railhead cell add.';
+  END IF;
+  PERFORM FROM {cell}.payment_buckets b WHERE b.bucket = ANY (given) ORDER BY b.bucket FOR UPDATE;
+  SELECT count(*) AS n, min(b.bucket) AS first INTO held
+  FROM {cell}.payment_buckets b
+  WHERE b.bucket = ANY (given) AND NOT b.mine;
+  IF held.n > 0 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('this cell does not take %s of the buckets, such as bucket %s', held.n, held.first),
+      HINT = 'Only the cell that takes a bucket can give it.';
+  END IF;
+  -- A new statement: it sees every participant whose transaction the locks have waited for.
+  SELECT count(*) AS n, count(DISTINCT p.bucket) AS buckets, min(p.bucket) AS first INTO held
+  FROM (SELECT {cell}.cell_bucket(s.participant_id) AS bucket FROM {cell}.participant_outbox_sequences s OFFSET 0) p
+  WHERE p.bucket = ANY (given);
+  IF held.n > 0 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('%s participants of %s of the buckets, such as bucket %s, have payments in this cell', held.n,
+        held.buckets, held.first),
+      HINT = 'Assign other buckets: payments can''t be moved between cells.';
+  END IF;
+  INSERT INTO {cell}.payment_cell_changes (bucket, version, cell, cell_id, reason)
+  SELECT b.bucket, b.version + 1, taker.name, taker.cell_id, give_buckets.reason
+  FROM {cell}.payment_buckets b WHERE b.bucket = ANY (given);
+  UPDATE {cell}.payment_buckets b SET cell = taker.name, version = b.version + 1, mine = false
+  WHERE b.bucket = ANY (given);
+  PERFORM {cell}.log_operator_act('GIVE_BUCKETS', taker.name, NULL, give_buckets.reason,
+    jsonb_build_object('buckets', to_jsonb(given)));
+  RETURN cardinality(given);
+END
+$$;

@@ -1,0 +1,2 @@
+-- A participant that has enqueued before there were cells.
+SELECT railhead.bump_participant_outbox_seq('old');
