@@ -188,7 +188,7 @@ figures: $(TESTBED) ## Put the figures of build/evidence into docs/reliability.m
 .PHONY: bench-build
 bench-build:
 	@mkdir -p $(BIN)
-	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
+	cd bench && $(GO) build -trimpath -o ../$(BIN)/ . ./cmd/scale
 
 .PHONY: bench
 bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about an hour (MODES=drain,e2e ARGS=-quick)
@@ -203,6 +203,10 @@ bench-against: postgres bench-build ## Compare what a payment costs with the rev
 bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
 	@$(TIMED) $(BIN)/bench -scale $(ARGS)
 
+.PHONY: scale
+scale: postgres bench-build ## Measure 1, 2, 4 and 8 cells, judge a simulation by them, predict up to 1,000,000 payments a second, about 15 min (ROUNDS=6 ARGS='-cores 32')
+	@$(TIMED) $(BIN)/scale $(if $(ROUNDS),-rounds $(ROUNDS)) $(ARGS)
+
 .PHONY: console-scale
 console-scale: programs postgres browser $(TESTBED) ## Measure how soon pages of the console are painted with 10 million rows in the archive (SIZE=rows)
 	@$(TIMED) $(TESTBED) console-scale -binaries $(BIN) $(if $(SIZE),-rows $(SIZE))
@@ -216,8 +220,9 @@ bench-smoke: postgres ## Test the benchmark: its arithmetic, and a tiny round of
 	@$(TIMED) $(GO) -C bench test -count=1 -timeout 5m $(ARGS) ./...
 
 .PHONY: bench-docs
-bench-docs: bench-build ## Put the kept figures into docs/performance.md
+bench-docs: bench-build ## Put the kept figures into docs/performance.md and docs/scale.md
 	$(BIN)/bench -docs
+	$(BIN)/scale -docs
 
 ##@ What tests need; they fetch it themselves
 

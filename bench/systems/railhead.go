@@ -44,6 +44,8 @@ const (
 
 	// relayerConns is the number of connections that `railhead relayer` opens.
 	relayerConns = 4
+	// reaperConns is that of `railhead reaper`.
+	reaperConns = 2
 )
 
 // profile returns the profile that an operator would apply for such a rail: the defaults, values

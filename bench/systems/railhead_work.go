@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +16,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/noop"
+	"github.com/railhead-pay/railhead/reaper"
 	"github.com/railhead-pay/railhead/relayer"
 )
 
@@ -35,6 +38,11 @@ func (s *railheadSession) Work(ctx context.Context, watch Watch) (func() error, 
 			return nil, errors.Join(err, stop())
 		}
 	}
+	if s.options.Reaper {
+		if err := s.reap(ctx, &running); err != nil {
+			return nil, errors.Join(err, stop())
+		}
+	}
 	for i := range failed {
 		store, one, err := s.relayer(ctx, i, watch)
 		if err != nil {
@@ -44,6 +52,28 @@ func (s *railheadSession) Work(ctx context.Context, watch Watch) (func() error, 
 		running.Go(func() { failed[i] = one.Run(ctx) })
 	}
 	return stop, nil
+}
+
+// reap starts a reaper with its default settings.
+func (s *railheadSession) reap(ctx context.Context, running *sync.WaitGroup) error {
+	store, err := executor.Open(ctx, ledger.Config{
+		URL: s.db.URL(relayerLogin), Cell: cell, Name: "bench-reaper", MaxConns: reaperConns,
+	})
+	if err != nil {
+		return err
+	}
+	one, err := reaper.New(reaper.Config{WorkerID: "bench-reaper-" + payment.NewID().String()}, store, nil, quiet())
+	if err != nil {
+		store.Close()
+		return err
+	}
+	running.Go(func() {
+		defer store.Close()
+		if err := one.Run(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "the reaper ended:", err)
+		}
+	})
+	return nil
 }
 
 // hear starts a caller that waits for outcomes on a session of its own.
@@ -85,7 +115,7 @@ func (s *railheadSession) relayer(
 		if p.RailType == hangingType {
 			return &hangingRail{Rail: inner, session: s}, err
 		}
-		return &watchedRail{Rail: inner, watch: watch, base: s.options.Base}, err
+		return &watchedRail{Rail: inner, watch: watch, base: s.options.Base, latency: s.options.RailLatency}, err
 	}
 	one, err := relayer.New(relayer.Config{WorkerID: fmt.Sprintf("%s-%s", name, payment.NewID())},
 		store, notifier, open, &recorded{watch: watch}, quiet())
@@ -99,8 +129,9 @@ func (s *railheadSession) relayer(
 // watchedRail is the noop rail, and reports when it is called.
 type watchedRail struct {
 	*noop.Rail
-	watch Watch
-	base  int
+	watch   Watch
+	base    int
+	latency time.Duration
 }
 
 // Send implements rails.Rail.
@@ -109,13 +140,27 @@ func (r *watchedRail) Send(ctx context.Context, s rails.Send) rails.Result {
 	if n, ok := numberOf(s.InstructionID); ok {
 		r.watch.Called(n-r.base, at)
 	}
+	if r.latency > 0 {
+		defer time.Sleep(r.latency)
+	}
 	return r.Rail.Send(ctx, s)
 }
 
-// recorded reports outcomes after their commit.
+// recorded reports outcomes after their commit, and turns.
 type recorded struct {
 	relayer.NopObserver
-	watch Watch
+	watch   Watch
+	claimed atomic.Int64 // by turns that have not been reported
+}
+
+// Claimed implements relayer.Observer.
+func (r *recorded) Claimed(claims []payment.Claim) { r.claimed.Add(int64(len(claims))) }
+
+// Turn implements relayer.Observer.
+func (r *recorded) Turn(outcomes int, took time.Duration) {
+	if r.watch.Turn != nil {
+		r.watch.Turn(int(r.claimed.Swap(0)), outcomes, took)
+	}
 }
 
 func (r *recorded) Recorded(o payment.Outcome) {

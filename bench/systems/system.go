@@ -46,6 +46,10 @@ type Options struct {
 	OneParticipant bool
 	// Ordered means that the payments of a participant are sent one after another.
 	Ordered bool
+	// Reaper means that Railhead's reaper runs with the workers.
+	Reaper bool
+	// RailLatency is how long Railhead's rail takes to answer; 0: it answers at once.
+	RailLatency time.Duration
 }
 
 // Session is a system that runs on one database.
@@ -67,6 +71,10 @@ type Watch struct {
 	Called func(n int, at time.Time)
 	// Done reports that count more outcomes are durable.
 	Done func(count int)
+	// Turn reports a committed turn of Railhead's relayer with what it claimed and recorded, and how
+	// long it took. Of two turns at once, one may report the claims of the other. Nil: they are not
+	// wanted.
+	Turn func(claimed, recorded int, took time.Duration)
 }
 
 // Participants is the number of participants that the payments are spread over.

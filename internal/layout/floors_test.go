@@ -26,7 +26,7 @@ var floors = [][]string{
 	},
 	{ // what the roles of the store have in common, the contract of rails, and what services have in common
 		"ledger/internal/store", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
-		"internal/test/install", "bench/against", "testbed/mutants", "migrations/next",
+		"internal/test/install", "bench/against", "bench/sim", "testbed/mutants", "migrations/next",
 	},
 	// the roles of the store, and those that rest on them; what rails report
 	{
@@ -43,8 +43,8 @@ var floors = [][]string{
 	},
 	{"ingest/callback", "rails/railconfig", "bench/systems"},
 	// what observes the services, and what stands in for banks
-	{"internal/metrics", "internal/test/simrail", "testbed/calls", "bench"},
-	{"cmd/railhead", "testbed/money", "testbed/console", "testbed/ha", "testbed/streams"},
+	{"internal/metrics", "internal/test/simrail", "testbed/calls", "bench", "bench/growth"},
+	{"bench/cmd/scale", "cmd/railhead", "testbed/money", "testbed/console", "testbed/ha", "testbed/streams"},
 	{"testbed/cmd/testbed"},
 }
 

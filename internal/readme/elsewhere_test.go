@@ -34,6 +34,7 @@ var elsewhere = []struct {
 	{page: "docs/performance.md", begins: "make bench-scale ", because: "it needs 15 GB of disk"},
 	{page: "docs/performance.md", begins: "make bench-against ", because: "it measures for a quarter of an hour"},
 	{page: "docs/performance.md", begins: "make bench-docs ", because: "it writes the page"},
+	{page: "docs/scale.md", begins: "make scale", because: "it measures for a quarter of an hour; bench/growth runs a short one"},
 	{page: "docs/console.md", begins: "export RAILHEAD_READER_URL=", whole: true, because: "settings of a console behind a proxy; make console starts several"},
 	{page: "docs/console.md", begins: "export RAILHEAD_CONSOLE_OIDC_ISSUER=", whole: true, because: "it needs a provider; the tests of the console have one"},
 	{page: "docs/console.md", begins: "make console ", because: "it needs Chromium, and an installation of its own"},
