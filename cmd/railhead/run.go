@@ -49,11 +49,11 @@ func serviceCommands() []*cobra.Command {
 			},
 		},
 		{
-			Use: "callbacks", Short: "Accept callbacks of rails over HTTP, and read those that are kept in streams",
+			Use: "callbacks", Short: "Accept callbacks of rails over HTTP, and read those that are kept in streams and topics",
 			Long: "Accept callbacks of rails, at POST /callbacks/{rail_type} on RAILHEAD_CALLBACKS_ADDR: signed as\n" +
-				"Standard Webhooks, safe to be repeated. Put TLS in front of it. Those of rails with nats.replies are read\n" +
-				"from that stream. Connects with RAILHEAD_CALLBACKS_URL as a member of railhead_callbacks; the secrets are\n" +
-				"those of RAILHEAD_RAILS_FILE.",
+				"Standard Webhooks, safe to be repeated. Put TLS in front of it. Those of rails with nats.replies or\n" +
+				"kafka.replies are read from that stream or topic. Connects with RAILHEAD_CALLBACKS_URL as a member of\n" +
+				"railhead_callbacks; the secrets are those of RAILHEAD_RAILS_FILE.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "callbacks") },
 		},
 		{

@@ -81,6 +81,8 @@ func TestKept(t *testing.T) {
 	}
 	w.taker.Kept(w.rail).Unread(t.Context(), errors.New("the server is away"))
 	w.hears(callback.Unread)
+	w.taker.Kept(w.rail).Missed(t.Context(), errors.New("offsets 1 to 2 were removed"))
+	w.hears(callback.Missed)
 }
 
 // unchecked is a ledger whose server can't be looked at while it is away, and which takes everything else.

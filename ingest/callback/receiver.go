@@ -49,6 +49,7 @@ const (
 	NotOurs    = "NOT_OURS"
 	Failed     = "NOT_RECORDED"
 	Unread     = "NOT_READ" // what is kept can't be read
+	Missed     = "MISSED"   // what was kept may be lost
 )
 
 // Recordings bounds the callbacks that are recorded concurrently. The store should have two more
@@ -185,6 +186,13 @@ func (t taker) Unread(ctx context.Context, why error) {
 	t.watch.Received(t.railType, Unread)
 	t.log.ErrorContext(ctx, "callbacks can't be read where they are kept: they wait there", "rail_type", t.railType,
 		"error", why)
+}
+
+// Missed implements callback.Taker.
+func (t taker) Missed(ctx context.Context, why error) {
+	t.watch.Received(t.railType, Missed)
+	t.log.ErrorContext(ctx, "callbacks may be lost where they were kept: compare the payments with the rail's own "+
+		"statement", "rail_type", t.railType, "error", why)
 }
 
 // take makes the evidence of a callback durable, if it could be read.

@@ -96,6 +96,9 @@ type Taker interface {
 	Take(ctx context.Context, kept Kept) Fate
 	// Unread hears why the callbacks that wait can't be read now.
 	Unread(ctx context.Context, why error)
+	// Missed hears why callbacks may be lost: what is gone where they are kept, or can't be read there at all. It is
+	// said once of each; the source goes on behind it.
+	Missed(ctx context.Context, why error)
 }
 
 // Source brings the callbacks that are kept for a rail.

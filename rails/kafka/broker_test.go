@@ -29,11 +29,12 @@ type witness struct {
 	refuses    bool // every login
 	// Errors about the topic, in answers to the first questions about it.
 	topicErrors, settingsErrors []int16
+	shelf                       *shelf // of replies; nil: there are none
 }
 
 func fit() map[string]string {
 	return map[string]string{
-		"cleanup.policy": "delete", "flush.messages": "1", "max.message.bytes": "1048588",
+		"cleanup.policy": "delete", "compression.type": "uncompressed", "flush.messages": "1", "max.message.bytes": "1048588",
 		"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "2", "retention.bytes": "-1", "retention.ms": "-1",
 		"segment.bytes": "1073741824", "unclean.leader.election.enable": "false",
 	}
@@ -219,6 +220,8 @@ func (b *broker) next(conn net.Conn) error {
 		b.requests = append(b.requests, c)
 		b.mu.Unlock()
 		b.behave(c)
+	default:
+		c.answer(b.facts.shelf.answer(b, request))
 	}
 	return nil
 }
@@ -252,6 +255,9 @@ func (b *broker) metadata(request *kmsg.MetadataRequest) kmsg.Response {
 		about.Partitions = append(about.Partitions, partition)
 	}
 	answer.Topics = append(answer.Topics, about)
+	if b.facts.shelf != nil {
+		answer.ClusterID = new(b.facts.shelf.cluster(b))
+	}
 	return answer
 }
 
@@ -260,7 +266,8 @@ func (b *broker) takes(request *kmsg.ApiVersionsRequest) kmsg.Response {
 	answer := request.ResponseKind().(*kmsg.ApiVersionsResponse)
 	versions := map[kmsg.Key][2]int16{
 		kmsg.Produce: {3, 13}, kmsg.Metadata: {0, 13}, kmsg.DescribeConfigs: {1, 4}, kmsg.SASLHandshake: {0, 1},
-		kmsg.SASLAuthenticate: {0, 2},
+		kmsg.SASLAuthenticate: {0, 2}, kmsg.Fetch: {4, 18}, kmsg.ListOffsets: {1, 11}, kmsg.OffsetFetch: {1, 10},
+		kmsg.OffsetCommit: {2, 10}, kmsg.FindCoordinator: {0, 6},
 	}
 	maps.Copy(versions, b.facts.versions)
 	for key, bounds := range versions {

@@ -36,6 +36,8 @@ type Config struct {
 	KeepsFor payment.Duration `json:"keeps_for"`
 	// Unflushed permits a topic whose brokers acknowledge a record before it is on their disks.
 	Unflushed bool `json:"unflushed"`
+	// Replies is where the rail's callbacks are, if they are records of a topic.
+	Replies *RepliesConfig `json:"replies"`
 }
 
 // The SASL mechanisms.
@@ -120,6 +122,11 @@ func (c Config) Validate() error {
 	}
 	if c.KeepsFor < 0 {
 		refuse("keeps_for is %s, must not be negative", c.KeepsFor)
+	}
+	if c.Replies != nil {
+		if err := c.Replies.validate(c.Topic); err != nil {
+			all = append(all, err)
+		}
 	}
 	return errors.Join(all...)
 }

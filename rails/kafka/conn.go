@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -43,6 +44,23 @@ const (
 	describeVersion     = 1
 	handshakeVersion    = 1
 	authenticateVersion = 1
+	fetchVersion        = 11
+	listVersion         = 5
+	coordinatorVersion  = 2
+	positionVersion     = 5
+	commitVersion       = 7
+)
+
+// What a connection is used for, and the versions that it needs.
+var (
+	sends = map[kmsg.Key]int16{
+		kmsg.Produce: produceVersion, kmsg.Metadata: metadataVersion, kmsg.DescribeConfigs: describeVersion,
+	}
+	reads = map[kmsg.Key]int16{
+		kmsg.Fetch: fetchVersion, kmsg.ListOffsets: listVersion, kmsg.FindCoordinator: coordinatorVersion,
+		kmsg.OffsetFetch: positionVersion, kmsg.OffsetCommit: commitVersion, kmsg.Metadata: metadataVersion,
+		kmsg.DescribeConfigs: describeVersion,
+	}
 )
 
 // conn is one connection to a broker. It carries one request at a time, so that what was written and
@@ -60,7 +78,7 @@ type conn struct {
 }
 
 // dial opens a connection to one broker and logs in. The context ends it in any step.
-func dial(ctx context.Context, server string, by login) (*conn, error) {
+func dial(ctx context.Context, server string, by login, needs map[kmsg.Key]int16) (*conn, error) {
 	at, err := url.Parse(server)
 	if err != nil {
 		return nil, errors.New("the broker's address can't be read")
@@ -75,15 +93,15 @@ func dial(ctx context.Context, server string, by login) (*conn, error) {
 		return nil, errors.New("no TCP connection")
 	}
 	c := &conn{Conn: raw, tcp: tcp, server: server}
-	if err := c.greet(ctx, at, by); err != nil {
+	if err := c.greet(ctx, at, by, needs); err != nil {
 		c.abort()
 		return nil, err
 	}
 	return c, nil
 }
 
-// greet switches to TLS and logs in.
-func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
+// greet switches to TLS, looks at the versions, and logs in.
+func (c *conn) greet(ctx context.Context, at *url.URL, by login, needs map[kmsg.Key]int16) error {
 	if at.Scheme == schemeTLS {
 		config := by.tls.Clone()
 		if config.ServerName == "" {
@@ -95,7 +113,11 @@ func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
 		}
 		c.Conn = secured
 	}
-	if err := c.versions(ctx, by.mechanism != ""); err != nil {
+	needed := maps.Clone(needs)
+	if by.mechanism != "" {
+		needed[kmsg.SASLHandshake], needed[kmsg.SASLAuthenticate] = handshakeVersion, authenticateVersion
+	}
+	if err := c.versions(ctx, needed); err != nil {
 		return err
 	}
 	if by.mechanism == "" {
@@ -106,7 +128,7 @@ func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
 
 // versions asks which requests the broker takes. One that it does not take in our version it would
 // answer in a form that proves nothing.
-func (c *conn) versions(ctx context.Context, login bool) error {
+func (c *conn) versions(ctx context.Context, needed map[kmsg.Key]int16) error {
 	var got kmsg.ApiVersionsResponse
 	if err := c.ask(ctx, kmsg.NewPtrApiVersionsRequest(), &got); err != nil {
 		return fmt.Errorf("asking for its versions: %w", err)
@@ -114,12 +136,6 @@ func (c *conn) versions(ctx context.Context, login bool) error {
 	if got.ErrorCode != 0 {
 		name, _ := nameOf(got.ErrorCode)
 		return fmt.Errorf("asking for its versions: %s", name)
-	}
-	needed := map[kmsg.Key]int16{
-		kmsg.Produce: produceVersion, kmsg.Metadata: metadataVersion, kmsg.DescribeConfigs: describeVersion,
-	}
-	if login {
-		needed[kmsg.SASLHandshake], needed[kmsg.SASLAuthenticate] = handshakeVersion, authenticateVersion
 	}
 	takes := map[kmsg.Key]bool{}
 	for _, each := range got.ApiKeys {
@@ -216,6 +232,9 @@ func (c *conn) roundTrip(frame []byte, by time.Time, wait time.Duration) ([]byte
 	}
 	return body.Bytes(), nil
 }
+
+// over reports whether the connection is not to be used any more.
+func (c *conn) over() bool { return c.dead || !c.expires.IsZero() && !time.Now().Before(c.expires) }
 
 // abort ends the connection for good.
 func (c *conn) abort() {

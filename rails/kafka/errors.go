@@ -2,12 +2,14 @@ package kafka
 
 // The errors of Kafka's protocol that the adapter tells apart.
 const (
+	errorOutOfRange         int16 = 1
 	errorMessageTooLarge    int16 = 10
 	errorInvalidTopic       int16 = 17
 	errorRecordListTooLarge int16 = 18
 	errorNotEnoughReplicas  int16 = 19
 	errorTopicNotAllowed    int16 = 29
 	errorClusterNotAllowed  int16 = 31
+	errorNoGroup            int16 = 69
 	errorInvalidRecord      int16 = 87
 )
 

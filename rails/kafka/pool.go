@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -108,43 +107,16 @@ func (r *Rail) follow(ctx context.Context, broker string, partition int32, among
 func (r *Rail) connect(ctx context.Context, server string) (*conn, topic, error) {
 	// An idle connection may have ended, and so does not count.
 	for c := r.idleConn(server); c != nil; c = r.idleConn(server) {
-		if about, err := r.checked(ctx, c); err == nil || errors.Is(err, errRefused) || ctx.Err() != nil {
+		if about, err := r.wanted.check(ctx, c); err == nil || errors.Is(err, errRefused) || ctx.Err() != nil {
 			return c, about, err
 		}
 	}
-	c, err := dial(ctx, server, r.login)
+	c, err := dial(ctx, server, r.login, sends)
 	if err != nil {
 		return nil, topic{}, err
 	}
-	about, err := r.checked(ctx, c)
+	about, err := r.wanted.check(ctx, c)
 	return c, about, err
-}
-
-// checked asks for the topic, and looks at its settings if that was not done lately. A connection by
-// which it failed has ended.
-func (r *Rail) checked(ctx context.Context, c *conn) (topic, error) {
-	about, err := r.look(ctx, c)
-	if err != nil {
-		c.abort()
-		return topic{}, err
-	}
-	faults := about.faults
-	if time.Since(c.checked) >= recheck {
-		more, err := r.settings(ctx, c)
-		if err != nil {
-			c.abort()
-			return topic{}, err
-		}
-		faults = append(faults, more...)
-	}
-	if len(faults) > 0 {
-		c.abort()
-		return topic{}, fmt.Errorf("%w: topic %s is not fit: %s", errRefused, r.config.Topic, strings.Join(faults, "; "))
-	}
-	if time.Since(c.checked) >= recheck {
-		c.checked = time.Now()
-	}
-	return about, nil
 }
 
 // brokers returns the addresses that are asked for the leader of a partition, in their order.

@@ -46,7 +46,7 @@ const (
 type Rail struct {
 	railType  string
 	config    Config
-	scheme    string // of all brokers
+	wanted    wanted
 	timeouts  rails.Timeouts
 	checklist rails.Checklist
 	login     login
@@ -93,9 +93,13 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (*Ra
 		return nil, err
 	}
 	return &Rail{
-		railType: profile.RailType, config: config, scheme: at.Scheme, timeouts: profile.Timeouts, checklist: checklist,
+		railType: profile.RailType, config: config, timeouts: profile.Timeouts, checklist: checklist,
 		login: by, secrets: secrets, version: versionOf(config, profile), leaders: map[int32]string{},
 		seen: &memory{acknowledged: map[int32]int64{}},
+		wanted: wanted{
+			topic: config.Topic, scheme: at.Scheme, partitions: config.Partitions, replicas: config.Replicas,
+			rules: config.rules(),
+		},
 	}, nil
 }
 

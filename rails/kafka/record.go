@@ -71,7 +71,7 @@ func batch(s rails.Send) []byte {
 	set.ProducerID, set.ProducerEpoch, set.FirstSequence = -1, -1, -1
 	set.NumRecords, set.Records = 1, record.AppendTo(nil)
 	set.Length = int32(len(set.AppendTo(nil)) - untilLength)
-	set.CRC = int32(crc32.Checksum(set.AppendTo(nil)[untilCRC:], crc32.MakeTable(crc32.Castagnoli)))
+	set.CRC = int32(crc32.Checksum(set.AppendTo(nil)[untilCRC:], castagnoli))
 	return set.AppendTo(nil)
 }
 

@@ -208,6 +208,13 @@ func TestRepliesFaults(t *testing.T) {
 `
 	const read = `    callback: {secrets: ["env:S"], key: key, status: status, statuses: {DONE: EXECUTED}}
 `
+	const topic = `
+  - rail_type: %s
+    adapter: kafka
+    profile: {acceptance: FINAL, kind: message}
+    kafka: {servers: ["tls://k.example:9093"], topic: payments, partitions: 4, replies: {topic: %s, group: %s}}
+`
+	records := fmt.Sprintf(topic, "one", "replies", "a")
 	at := func(stream, consumer string) string {
 		return fmt.Sprintf(`{stream: %s, consumer: %s}`, stream, consumer)
 	}
@@ -218,6 +225,11 @@ func TestRepliesFaults(t *testing.T) {
 		{fmt.Sprintf(rail, "one", at("REPLIES", "a")), "nats.replies is given but callback is missing"},
 		{fmt.Sprintf(rail, "one", at("PAYMENTS", "a")) + read, "replies.stream is \"PAYMENTS\", the stream of the payments"},
 		{fmt.Sprintf(rail, "one", at("RE.PLIES", "a>")) + read, "replies.consumer is \"a>\""},
+		{records + read + fmt.Sprintf(topic, "two", "others", "b") + read, ""},
+		{records + read + fmt.Sprintf(topic, "two", "replies", "b") + read, "rails.1.kafka.replies is that of rails.0 too"},
+		{records + read + fmt.Sprintf(topic, "two", "others", "a") + read, "rails.1.kafka.replies is that of rails.0 too"},
+		{records, "kafka.replies is given but callback is missing"},
+		{fmt.Sprintf(topic, "one", "payments", "a") + read, "replies.topic is \"payments\", the topic of the payments"},
 	} {
 		_, err := railconfig.Parse([]byte("rails:"+c.text), nil)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -170,9 +170,11 @@ var notFields = []string{
 	// settings of a consumer, and what callbacks are counted as
 	"ack_policy", "deliver_policy", "replay_policy", "priority_policy", "max_deliver", "max_ack_pending", "headers_only",
 	"inactive_threshold", "ack_wait", "mem_storage", "not_ours", "not_read",
+	// settings of brokers
+	"offsets.retention.minutes", "transaction.max.timeout.ms",
 	// settings of a topic
-	"cleanup.policy", "flush.messages", "max.message.bytes", "message.timestamp.type", "min.insync.replicas",
-	"retention.bytes", "retention.ms", "segment.bytes", "unclean.leader.election.enable",
+	"cleanup.policy", "compression.type", "flush.messages", "max.message.bytes", "message.timestamp.type",
+	"min.insync.replicas", "retention.bytes", "retention.ms", "segment.bytes", "unclean.leader.election.enable",
 	// the number of an instruction, a role, a view and a metric
 	"sequence_id", "railhead_operator", "v_order_heads", "railhead_order_blocked_heads",
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/railhead-pay/railhead/internal/yamlstrict"
 	"github.com/railhead-pay/railhead/rails"
@@ -123,15 +122,15 @@ func parse(text []byte, getenv func(string) string, check func(*RailConfig) []er
 				lines.Of(at+".rail_type"), at, rail.RailType, other))
 		}
 		first[rail.RailType] = n
-		if rail.NATS == nil || rail.NATS.Replies == nil {
-			continue
+		for _, place := range rail.repliesAt() {
+			section := at + "." + rail.Adapter + ".replies"
+			if other, twice := replies[place]; twice {
+				all = append(all, fmt.Errorf("line %d: %s is that of rails.%d too, so that one rail would take and refuse the "+
+					"callbacks of the other: give each its own", lines.Of(section), section, other))
+				break
+			}
+			replies[place] = n
 		}
-		place := rail.NATS.RepliesAt()
-		if other, twice := replies[place]; twice {
-			all = append(all, fmt.Errorf("line %d: %s.nats.replies is that of rails.%d too, so that one rail would take and "+
-				"refuse the callbacks of the other: give each a consumer of its own", lines.Of(at+".nats.replies"), at, other))
-		}
-		replies[place] = n
 	}
 	if err := errors.Join(all...); err != nil {
 		return File{}, fmt.Errorf("%w:\n%w", ErrBadFile, err)
@@ -211,6 +210,9 @@ func (c *RailConfig) complete() []error {
 		c.Kafka = &config
 		for _, fault := range split(config.Validate()) {
 			refuse("kafka.%w", fault)
+		}
+		if config.Replies != nil && c.Callback == nil {
+			refuse("kafka.replies is given but callback is missing: it says who signs what is read there, and how it is read")
 		}
 	case AdapterNoop:
 		if !c.allowNoop {
@@ -302,46 +304,4 @@ func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
 	default:
 		return nil, fmt.Errorf("%w: rail %s has adapter %q", ErrBadFile, config.RailType, config.Adapter)
 	}
-}
-
-// Callbacks returns a reader for each rail that has a callback section. It resolves the secrets.
-// The file's profile classifies the codes.
-func (f File) Callbacks(getenv func(string) string) (map[string]*callback.Reader, error) {
-	readers := make(map[string]*callback.Reader)
-	var all []error
-	for _, rail := range f.Rails {
-		if rail.Callback == nil {
-			continue
-		}
-		table, err := rail.Profile.Codes.BodyTable()
-		var reader *callback.Reader
-		if err == nil {
-			reader, err = callback.Open(*rail.Callback, table, getenv, time.Now)
-		}
-		if err != nil {
-			all = append(all, fmt.Errorf("callbacks of rail %s: %w", rail.RailType, err))
-			continue
-		}
-		readers[rail.RailType] = reader
-	}
-	return readers, errors.Join(all...)
-}
-
-// CallbackSources returns a source for each rail whose callbacks are messages of a stream. It resolves the
-// secrets and connects to nothing.
-func (f File) CallbackSources(getenv func(string) string) (map[string]callback.Source, error) {
-	sources := make(map[string]callback.Source)
-	var all []error
-	for _, rail := range f.Rails {
-		if rail.NATS == nil || rail.NATS.Replies == nil {
-			continue
-		}
-		source, err := nats.OpenReplies(*rail.NATS, getenv)
-		if err != nil {
-			all = append(all, fmt.Errorf("callbacks of rail %s: nats: %w", rail.RailType, err))
-			continue
-		}
-		sources[rail.RailType] = source
-	}
-	return sources, errors.Join(all...)
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Topic and TopicPartitions are those of a fake.
+// Topic and TopicPartitions are those of a fake, and RepliesTopic is where consumers report, in one partition.
 const (
 	Topic           = "PAYMENTS"
+	RepliesTopic    = "REPLIES"
 	TopicPartitions = 4
 )
 
@@ -23,7 +24,7 @@ const (
 // not show that setting by itself, nor whether it flushes each record, which kfake.SyncWrites has it do.
 func topicSettings() map[string]string {
 	return map[string]string{
-		"cleanup.policy": "delete", "flush.messages": "1", "max.message.bytes": "1048588",
+		"cleanup.policy": "delete", "compression.type": "uncompressed", "flush.messages": "1", "max.message.bytes": "1048588",
 		"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1", "retention.bytes": "-1",
 		"retention.ms": "-1", "segment.bytes": "104857600", "unclean.leader.election.enable": "false",
 	}
@@ -108,7 +109,7 @@ func (k *Kafka) Leader(partition int32) int32 { return k.cluster.LeaderFor(Topic
 
 func fakeOptions(store string) []kfake.Opt {
 	return []kfake.Opt{
-		kfake.DataDir(store), kfake.SyncWrites(), kfake.SeedTopics(TopicPartitions, Topic),
+		kfake.DataDir(store), kfake.SyncWrites(), kfake.SeedTopics(TopicPartitions, Topic), kfake.SeedTopics(1, RepliesTopic),
 		kfake.GroupMinSessionTimeout(time.Second),
 		// A record without a time of its own would else be older than any retention.
 		kfake.BrokerConfigs(map[string]string{"log.retention.ms": "-1"}),

@@ -44,6 +44,10 @@ type late struct {
 	away     bool
 }
 
+func newLate() *late {
+	return &late{payments: map[payment.ID]bool{}, outcomes: map[payment.ID]payment.Result{}}
+}
+
 func (l *late) ByRailKey(_ context.Context, key payment.ID) (payment.ID, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +123,7 @@ const admin = "admin"
 
 func newReplies(t *testing.T) *replies {
 	t.Helper()
-	r := &replies{t: t, ledger: &late{payments: map[payment.ID]bool{}, outcomes: map[payment.ID]payment.Result{}},
-		log: &heardLog{}}
+	r := &replies{t: t, ledger: newLate(), log: &heardLog{}}
 	r.server = brokers.Start(t, func(o *server.Options) {
 		o.MaxPayload = 8 << 20
 		o.Users = []*server.User{{Username: admin, Password: admin}, {
@@ -194,41 +197,49 @@ func (r *replies) consumer(change func(*jetstream.ConsumerConfig)) {
 // read starts a callback endpoint.
 func (r *replies) read() {
 	r.t.Helper()
-	getenv := func(name string) string {
-		return map[string]string{"PASSWORD": "rail", "SECRET": replySecret}[name]
-	}
-	table, err := codes.Named("iso20022")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	read, err := reader.Open(reader.Config{
-		Secrets: []secret.Ref{ref(r.t, "env:SECRET")}, Key: "key", Status: "status",
-		Statuses: map[string]payment.Result{"DONE": payment.ResultExecuted},
-	}, table, getenv, time.Now)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	log := slog.New(slog.NewTextHandler(r.log, nil))
-	receiver, err := callback.NewReceiver(map[string]*reader.Reader{"events": read}, r.ledger, "callbacks-1", time.Second,
-		r.ledger, log)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	source, err := nats.OpenReplies(nats.Config{
 		Servers: []string{r.server.URL()}, AllowPlaintext: true, Stream: "PAYMENTS", Subject: "payments.{participant_id}",
 		Replicas: 1, User: "rail", Password: ref(r.t, "env:PASSWORD"),
 		Replies: &nats.RepliesConfig{Stream: "REPLIES", Consumer: "railhead"},
-	}, getenv)
+	}, replyEnv)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(r.t.Context())
+	takeFrom(r.t, source, r.ledger, r.log)
+}
+
+func replyEnv(name string) string {
+	return map[string]string{"PASSWORD": "rail", "SECRET": replySecret}[name]
+}
+
+// takeFrom starts a callback endpoint that reads a source, and returns a function that ends it.
+func takeFrom(t *testing.T, source reader.Source, ledger *late, log *heardLog) (end func()) {
+	t.Helper()
+	table, err := codes.Named("iso20022")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := reader.Open(reader.Config{
+		Secrets: []secret.Ref{ref(t, "env:SECRET")}, Key: "key", Status: "status",
+		Statuses: map[string]payment.Result{"DONE": payment.ResultExecuted},
+	}, table, replyEnv, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver, err := callback.NewReceiver(map[string]*reader.Reader{"events": read}, ledger, "callbacks-1", time.Second,
+		ledger, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		source.Run(ctx, receiver.Kept("events"))
 	}()
-	r.t.Cleanup(func() { stop(); <-over })
+	end = func() { stop(); <-over }
+	t.Cleanup(end)
+	return end
 }
 
 func ref(t *testing.T, text string) (r secret.Ref) {
@@ -243,26 +254,41 @@ func ref(t *testing.T, text string) (r secret.Ref) {
 func (r *replies) reply(event, key, by string) {
 	r.t.Helper()
 	r.as(func(ctx context.Context, js jetstream.JetStream) error {
-		stamp := strconv.FormatInt(time.Now().Add(-3*time.Hour).Unix(), 10)
-		body := `{"key": "` + key + `", "status": "DONE"}`
-		secret, err := base64.StdEncoding.DecodeString(by)
+		body, headers, err := signed(event, key, by)
 		if err != nil {
 			return err
 		}
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte(event + "." + stamp + "." + body))
-		_, err = js.PublishMsg(ctx, &natsgo.Msg{Subject: "replies.events", Data: []byte(body), Header: natsgo.Header{
-			"webhook-id": {event}, "webhook-timestamp": {stamp},
-			"webhook-signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))},
-		}})
+		header := natsgo.Header{}
+		for name, value := range headers {
+			header[name] = []string{value}
+		}
+		_, err = js.PublishMsg(ctx, &natsgo.Msg{Subject: "replies.events", Data: []byte(body), Header: header})
 		return err
 	})
 }
 
+// signed returns the body and the headers of what a consumer reported of a payment three hours ago.
+func signed(event, key, by string) (body string, headers map[string]string, err error) {
+	stamp := strconv.FormatInt(time.Now().Add(-3*time.Hour).Unix(), 10)
+	body = `{"key": "` + key + `", "status": "DONE"}`
+	secret, err := base64.StdEncoding.DecodeString(by)
+	if err != nil {
+		return "", nil, err
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(event + "." + stamp + "." + body))
+	return body, map[string]string{
+		"webhook-id": event, "webhook-timestamp": stamp,
+		"webhook-signature": "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)),
+	}, nil
+}
+
 // payment is one that the ledger knows.
-func (r *replies) payment() payment.ID {
+func (r *replies) payment() payment.ID { return r.ledger.payment() }
+
+func (l *late) payment() payment.ID {
 	id := payment.NewID()
-	r.ledger.set(func() { r.ledger.payments[id] = true })
+	l.set(func() { l.payments[id] = true })
 	return id
 }
 
