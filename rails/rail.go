@@ -146,6 +146,11 @@ type Result struct {
 	// Message is for operators: at most payment.MaxErrorMessage bytes, without control characters,
 	// card numbers, secrets or payload.
 	Message string
+	// Place says where the send may be, for an operator who looks for it. It is made of the configuration and of
+	// numbers alone, and is put before the message after the words of the instruction were removed there.
+	Place string
+	// Loss says which payments the destination was found to have lost by this call; empty: none. It is logged.
+	Loss string
 	// RetryAfter is the delay that the rail asked for; 0: none.
 	RetryAfter time.Duration
 	// SeenBefore is set if an UNKNOWN answer to a send may mean that the rail already has the key:

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // hidden replaces words of the instruction.
@@ -27,8 +29,18 @@ var (
 // Redact removes the words of the instruction from a rail's answer: banks repeat what they refuse,
 // and so do errors of the network layers. From the message it removes every word of four characters
 // or more that is in a value of the payload or in also, in any case. A code with such a word is
-// replaced as a whole. The reference stays, because the money is looked up by it.
+// replaced as a whole. The reference stays, because the money is looked up by it, and so does the place, which comes
+// to stand before the message.
 func Redact(result Result, payload []byte, also ...string) Result {
+	result = redact(result, payload, also)
+	if result.Place != "" {
+		result.Message = Truncate(result.Place+": "+result.Message, payment.MaxErrorMessage)
+		result.Place = ""
+	}
+	return result
+}
+
+func redact(result Result, payload []byte, also []string) Result {
 	if isOwn(result.Message) && utf8.RuneCountInString(result.Code) < hiddenMin {
 		return result
 	}

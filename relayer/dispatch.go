@@ -72,6 +72,10 @@ func (r *Relayer) call(
 		call.Latency, call.TraceID = time.Since(committed), traceID(span)
 	}
 	r.watch.Called(call)
+	if result.Loss != "" {
+		r.log.ErrorContext(ctx, "the rail has lost payments that it had accepted", "rail_type", claim.RailType, "error",
+			result.Loss)
+	}
 	outcome := r.outcomeOf(l, claim, result, refused.othersPass, begun)
 	if result.FirstByte {
 		outcome.Latency = time.Since(sent)

@@ -52,8 +52,8 @@ func (r *Rail) judge(partition int32, newest int64, body []byte) rails.Result {
 		if about.BaseOffset < 0 {
 			return unknown("the acknowledgement has no offset")
 		}
-		r.seen.saw(r.config.Topic, partition, newest, about.BaseOffset)
 		return rails.Result{Result: payment.ResultAccepted, FirstByte: true,
+			Loss:      r.seen.saw(r.config.Topic, partition, newest, about.BaseOffset),
 			Reference: fmt.Sprintf("%s/%d/%d", r.config.Topic, partition, about.BaseOffset)}
 	}
 	name, known := nameOf(about.ErrorCode)
@@ -79,17 +79,20 @@ func (m *memory) newest(partition int32) int64 {
 }
 
 // saw remembers an acknowledged offset. Only a partition that has lost records gives an offset that is
-// not above newest, which it had acknowledged before the record was written. The record itself is stored.
-func (m *memory) saw(topic string, partition int32, newest, offset int64) {
+// not above newest, which it had acknowledged before the record was written. The record itself is stored. It returns
+// what the topic was found to have lost; empty: nothing, or it was found before.
+func (m *memory) saw(topic string, partition int32, newest, offset int64) (loss string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if offset <= newest && m.wentBack == "" {
 		m.wentBack = fmt.Sprintf("partition %d of topic %s went back from %d to %d: it has lost payments; resolve those by "+
 			"hand, and start this process again", partition, topic, newest, offset)
+		loss = m.wentBack
 	}
 	if known, ok := m.acknowledged[partition]; !ok || known < offset {
 		m.acknowledged[partition] = offset
 	}
+	return loss
 }
 
 // loss says which records the topic has lost, as far as this process has seen; empty: none.

@@ -191,7 +191,9 @@ func (b *broker) next(conn net.Conn) error {
 		about.ResourceType, about.ResourceName = request.Resources[0].ResourceType, request.Resources[0].ResourceName
 		about.ErrorCode = b.pop(&b.facts.settingsErrors)
 		has := fit()
+		b.mu.Lock()
 		maps.Copy(has, b.facts.settings)
+		b.mu.Unlock()
 		for _, name := range request.Resources[0].ConfigNames {
 			if has[name] != "" {
 				setting := kmsg.NewDescribeConfigsResponseResourceConfig()

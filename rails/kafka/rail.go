@@ -202,8 +202,8 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 	if result.Result != payment.ResultAccepted {
 		// An operator who decides about it has to know where it may be, and which broker may yet append it.
 		// A refusal may count as UNKNOWN too.
-		result.Message = fmt.Sprintf("written to partition %d of topic %s, led by broker %d, at %s: %s", partition,
-			r.config.Topic, c.leads, sent.UTC().Format("2006-01-02T15:04:05.000Z07:00"), result.Message)
+		result.Place = fmt.Sprintf("written to partition %d of topic %s, led by broker %d, at %s", partition, r.config.Topic,
+			c.leads, sent.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
 	return result
 }

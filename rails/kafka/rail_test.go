@@ -300,6 +300,31 @@ func TestUnfitTopics(t *testing.T) {
 	railtest.Want(t, once(t, lazy, message()), payment.ResultAccepted, true)
 }
 
+// TestTopicIsLookedAtAgain tests that a topic whose settings have changed is refused as soon as its broker was
+// connected to again.
+func TestTopicIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"cleanup.policy": "compact", "retention.ms": "3600000", "retention.bytes": "1000000",
+	} {
+		settings := map[string]string{}
+		b := witness{settings: settings}.broker(t, func(c *client) {
+			c.Say(railtest.Answer{})
+			c.broker.mu.Lock()
+			settings[name] = value
+			c.broker.mu.Unlock()
+			c.Cut()
+		})
+		rail := open(t, config(t, b.Address()), profile())
+		railtest.Want(t, rails.SendSafely(t.Context(), rail, message()), payment.ResultAccepted, true)
+		got := rails.SendSafely(t.Context(), rail, message())
+		railtest.Want(t, got, payment.ResultRefusedRail, false)
+		if !strings.Contains(got.Message, name+` is "`+value) {
+			t.Errorf("%q does not name %s", got.Message, name)
+		}
+	}
+}
+
 // TestPartitionWentBack tests a partition that gives an offset for the second time: what it says is stored
 // is stored, and the rail is refused from then on, since payments are lost.
 func TestPartitionWentBack(t *testing.T) {
@@ -312,8 +337,12 @@ func TestPartitionWentBack(t *testing.T) {
 			c.answer(ack)
 		})
 		rail := open(t, config(t, b.Address()), profile())
-		for range 2 {
-			railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
+		for _, loss := range []string{"", fmt.Sprintf("went back from 4711 to %d", again)} {
+			got := rail.Send(t.Context(), message())
+			railtest.Want(t, got, payment.ResultAccepted, true)
+			if !strings.Contains(got.Loss, loss) || (loss == "") != (got.Loss == "") {
+				t.Errorf("found lost: %q, want %q", got.Loss, loss)
+			}
 		}
 		for _, participant := range []string{"bank a.b", "another", "a third"} {
 			send := message()
