@@ -31,6 +31,7 @@ var shownAt = map[string]place{
 	"RailheadComponentStale":            {"/components", "Components"},
 	"RailheadAPIFailing":                {"/database#logins", "Database"},
 	"RailheadTokenNotInForce":           {"/tokens", "Tokens"},
+	"RailheadCallbacksNotTaken":         {"/rails", "Rails"},
 	"RailheadEventsHeld":                {"/endpoints", "Endpoints"},
 	"RailheadWebhookStuck":              {"/endpoints", "Endpoints"},
 	"RailheadStatsStale":                {"/database#logins", "Database"},

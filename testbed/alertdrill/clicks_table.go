@@ -218,6 +218,11 @@ func componentRoutes() []route {
 			},
 		},
 		{
+			fault: "RailheadCallbacksNotTaken", cause: toRail("giro"),
+			says: []string{"Its callbacks that are not taken", "leave no row", "railhead_callbacks_total"},
+			mend: "its sender, who signs by the secret that we have",
+		},
+		{
 			fault: "RailheadStuckDispatching", cause: []string{`.tile a[href="/components"]`},
 			says:    []string{"No relayer runs", "No reaper runs", "a reaper may repair its claims"},
 			runbook: []string{`a.brand`, `.tile a[href="/runbooks/RailheadStuckDispatching"]`}, mend: byProcess,

@@ -60,6 +60,14 @@ func componentFaults() []fault {
 			heal:   func(_ context.Context, w *world) error { w.endpointTakes.Store(true); return nil },
 		},
 		{
+			name: "RailheadCallbacksNotTaken", about: "a sender without the secret calls back about rail giro",
+			wants: ticket("RailheadCallbacksNotTaken"),
+			inject: func(ctx context.Context, w *world) ([]string, error) {
+				return []string{"RAIL=giro"}, w.unsignedCallback(ctx, "giro")
+			},
+			heal: func(context.Context, *world) error { return nil },
+		},
+		{
 			name: "RailheadStuckDispatching", about: "the reaper is stopped, and the relayer is killed while rail swift hangs",
 			wants: page("RailheadStuckDispatching"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {

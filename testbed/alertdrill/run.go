@@ -39,10 +39,10 @@ type Options struct {
 }
 
 // Bounds of one fault. A stuck claim takes the longest to fire: the claim timeout and then its
-// alert's own wait.
+// alert's own wait. A callback that was not taken takes the longest to resolve: 75 minutes of the scale.
 const (
 	fireWithin    = 60 * time.Second
-	resolveWithin = 90 * time.Second
+	resolveWithin = 4 * time.Minute
 )
 
 // ErrNotAsItShould means that some alert did not fire, did not resolve, or fired without a reason.

@@ -143,6 +143,24 @@ func (w *world) refusingEndpoint(ctx context.Context) ([]string, error) {
 	return []string{"ENDPOINT=shop"}, err
 }
 
+// unsignedCallback sends one callback without a signature, which must be answered 401.
+func (w *world) unsignedCallback(ctx context.Context, rail string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.calls+"/callbacks/"+rail,
+		strings.NewReader("{}"))
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		return fmt.Errorf("an unsigned callback was answered %s", answer.Status)
+	}
+	return nil
+}
+
 // asked sends requests to an API in the background until the fault is healed.
 func (w *world) asked(ctx context.Context, url, token string) {
 	asking, stop := context.WithCancel(ctx)
