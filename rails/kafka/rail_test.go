@@ -272,7 +272,8 @@ func TestUnfitTopics(t *testing.T) {
 			says  string
 		}{witness{settings: map[string]string{name: ""}}, "does not show " + name})
 	}
-	for _, name := range []string{"flush.messages", "unclean.leader.election.enable"} {
+	for _, name := range []string{"flush.messages", "unclean.leader.election.enable", "cleanup.policy", "retention.ms",
+		"retention.bytes"} {
 		faults = append(faults, struct {
 			topic witness
 			says  string

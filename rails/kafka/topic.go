@@ -166,13 +166,16 @@ func (w wanted) settings(ctx context.Context, c *conn) ([]string, error) {
 }
 
 // The settings that have to be the topic's own: other machines than the one that shows them act on
-// them, each by its own default. A controller elects the leader, and each replica flushes.
+// them, each by its own default. A controller elects the leader, and each replica flushes, compacts and removes.
 const (
 	settingFlush   = "flush.messages"
 	settingUnclean = "unclean.leader.election.enable"
+	settingCleanup = "cleanup.policy"
+	settingAge     = "retention.ms"
+	settingSize    = "retention.bytes"
 )
 
-var topicsOwn = []string{settingFlush, settingUnclean}
+var topicsOwn = []string{settingFlush, settingUnclean, settingCleanup, settingAge, settingSize}
 
 // rule is what a setting of the topic must be.
 type rule struct {
@@ -194,13 +197,13 @@ func number(fits func(int64) bool) func(string) bool {
 // rules are the settings by which a topic loses records, or hides them.
 func (c Config) rules() []rule {
 	insync, kept := int64(min(2, c.Replicas)), time.Duration(c.KeepsFor)
-	retention := rule{"retention.ms", "it must be -1, or state with kafka.keeps_for that this is long enough", is("-1")}
+	retention := rule{settingAge, "it must be -1, or state with kafka.keeps_for that this is long enough", is("-1")}
 	if kept > 0 {
 		retention.must = fmt.Sprintf("it must be -1, or at least kafka.keeps_for %s", payment.Duration(kept))
 		retention.fits = number(func(n int64) bool { return n == -1 || n >= kept.Milliseconds() })
 	}
 	all := []rule{
-		{"cleanup.policy", "it must be delete: records have the participant as their key, of which " +
+		{settingCleanup, "it must be delete: records have the participant as their key, of which " +
 			"compaction keeps the last alone", is("delete")},
 		{"max.message.bytes", fmt.Sprintf("it must be at least %d", maxRecord),
 			number(func(n int64) bool { return n >= maxRecord })},
@@ -208,7 +211,7 @@ func (c Config) rules() []rule {
 		{"min.insync.replicas",
 			fmt.Sprintf("it must be at least %d: an acknowledged record would be on fewer brokers", insync),
 			number(func(n int64) bool { return n >= insync })},
-		{"retention.bytes", "it must be -1: records would be removed by size, however young they are", is("-1")},
+		{settingSize, "it must be -1: records would be removed by size, however young they are", is("-1")},
 		retention,
 		{"segment.bytes", fmt.Sprintf("it must be at least %d: a larger record fits into no segment", maxRecord),
 			number(func(n int64) bool { return n >= maxRecord })},
