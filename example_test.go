@@ -192,7 +192,7 @@ func ExampleClient_Await() {
 	if _, err := client.Enqueue(ctx, later); err != nil {
 		log.Fatal(err)
 	}
-	waiting, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	waiting, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	status, err := client.Await(waiting, railhead.Key{InstructionID: "rent-8", IdempotencyKey: "rent-8"})
 	fmt.Println(status.State, status.Certainty, errors.Is(err, context.DeadlineExceeded))
