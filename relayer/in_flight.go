@@ -72,6 +72,17 @@ func (f *inFlight) answer(outcomes ...payment.Outcome) {
 	f.answered = append(f.answered, outcomes...)
 }
 
+// size counts what is claimed and not recorded.
+func (f *inFlight) size() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, left := range f.open {
+		n += left
+	}
+	return n
+}
+
 // waiting counts the outcomes that are not recorded.
 func (f *inFlight) waiting() int {
 	f.mu.Lock()

@@ -31,9 +31,27 @@ func (r *Relayer) allows(one *lane) (claimed, goesOn bool) {
 	return claimed, goesOn
 }
 
-// reserve takes permits in every lane that may be claimed now. Permits come before the claim, so
-// that an open breaker or a full rail leaves instructions in pending and uses up no attempts.
-func (r *Relayer) reserve(now time.Time) map[string]*reservation {
+// share returns the most that a turn claims which records so many outcomes: ClaimMax, or half of the outcomes while
+// another loop has less than half as much in flight. On rails that order participants each outcome is followed by the
+// next head of the same line, so that the loop that was the first to claim the heads would keep them all, and the
+// others could never help.
+func (l *loop) share(outcomes int) int {
+	most := l.config.ClaimMax
+	if outcomes < max(most/helpShare, 2) || len(l.lanes.ordered()) == 0 {
+		return most
+	}
+	mine := l.flight.size()
+	for _, other := range l.loops {
+		if other != l && other.flight.size() < mine/2 {
+			return min(most, outcomes/2)
+		}
+	}
+	return most
+}
+
+// reserve takes permits in every lane that may be claimed now, for at most limit instructions. Permits come before the
+// claim, so that an open breaker or a full rail leaves instructions in pending and uses up no attempts.
+func (r *Relayer) reserve(now time.Time, limit int) map[string]*reservation {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +67,7 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 			reserved[name], asks = slots, append(asks, &slots.ask)
 		}
 	}
-	schedule.Plan(r.config.ClaimMax, asks)
+	schedule.Plan(limit, asks)
 	maps.DeleteFunc(reserved, func(_ string, slots *reservation) bool { return slots.ask.Slots == 0 })
 	return reserved
 }

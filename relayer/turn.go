@@ -27,9 +27,9 @@ func (l *loop) turn(ctx, sends context.Context, scan bool) (int, error) {
 	outcomes, finished := l.flight.collect(l.config.RecordMax)
 	begun := clock.Now()
 	var reserved map[string]*reservation
-	claims := l.mayClaim(scan)
+	claims, limit := l.mayClaim(scan), l.share(len(outcomes))
 	if claims {
-		reserved = l.reserve(time.Now())
+		reserved = l.reserve(time.Now(), limit)
 	}
 	l.scanOwed = scan && !claims
 	if len(outcomes) == 0 && len(reserved) == 0 {
@@ -45,7 +45,7 @@ func (l *loop) turn(ctx, sends context.Context, scan bool) (int, error) {
 	case err == nil:
 		l.noteRecorded(outcomes, result.Late)
 		l.lanes.claimed(reserved, result.Claims, result.Again)
-		if len(result.Claims) >= l.config.ClaimMax/helpShare && l.lanes.backlog() {
+		if len(result.Claims) >= min(l.config.ClaimMax/helpShare, limit) && l.lanes.backlog() {
 			signal(l.more)
 		}
 		l.dispatch(sends, reserved, result.Claims, begun)
