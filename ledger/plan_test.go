@@ -19,7 +19,7 @@ var planned = map[string]string{
 		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz],
 		ARRAY[now() - interval '1 h'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'], ARRAY[false],
 		ARRAY[true], ARRAY['bank'], ARRAY['p2'], ARRAY[32],
-		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz])`,
+		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'])`,
 	"record_done":  recordNothing("record_done"),
 	"record":       recordNothing("record"),
 	"stale_claims": `(120000, 15000, ARRAY['bank'], ARRAY[30000::bigint], 5000, 500)`,

@@ -31,14 +31,14 @@ import (
 type Lines struct {
 	mu    sync.Mutex
 	lanes map[string]*lineCursor
-	row   payment.ID // the last pending row of the rotation
+	row   payment.ID // the place in pending that the rotation has reached, as the ledger names it
 	swept time.Time  // the time of its last step over rows, by the clock of this process
 }
 
 const (
 	// SweepMax is how many participants of a lane one step of the rotation takes.
 	SweepMax = 500
-	// SweepRows is how many pending rows one step of the rotation takes.
+	// SweepRows is the most pending rows that one step of the rotation takes.
 	SweepRows = 500
 
 	sweepEvery   = 250 * time.Millisecond
@@ -75,7 +75,7 @@ type LaneStep struct {
 type Steps struct {
 	Touched   []Line
 	Lanes     []LaneStep
-	SweepsRow bool // the rotation goes on behind the pending row AfterRow
+	SweepsRow bool // the rotation goes on behind the place AfterRow in pending
 	AfterRow  payment.ID
 	alone     bool // of a claim after a turn that failed
 }
@@ -85,7 +85,7 @@ type Swept struct {
 	RailType string
 	To       string                // the last participant; empty: to the end
 	Ready    [Priorities]time.Time // since when, or when, the first head is ready; zero: none is
-	Row      payment.ID            // the last pending row; zero: to the end
+	Row      payment.ID            // the place in pending, as the ledger names it; zero: to the end
 }
 
 // Any reports whether there is something to advance.

@@ -10,12 +10,9 @@ import (
 	"github.com/railhead-pay/railhead/schedule"
 )
 
-// advanceArguments returns the arguments of advance_order_lines.
-func advanceArguments(steps schedule.Steps) []any {
-	touchedRails, touched := []string{}, []string{}
-	for _, line := range steps.Touched {
-		touchedRails, touched = append(touchedRails, line.RailType), append(touched, line.ParticipantID)
-	}
+// advanceArguments returns the arguments of advance_order_lines. Claim is that of the turn; zero: it claims nothing.
+func advanceArguments(steps schedule.Steps, claim payment.ID) []any {
+	touchedRails, touched := touchedLines(steps)
 	n := len(steps.Lanes)
 	rails, since, after := make([]string, n), make([]pgtype.Timestamptz, n), make([]pgtype.Text, n)
 	for i, lane := range steps.Lanes {
@@ -26,9 +23,18 @@ func advanceArguments(steps schedule.Steps) []any {
 	}
 	var row any // null: the rotation of rows rests
 	if steps.SweepsRow {
-		row = pgtype.UUID{Bytes: steps.AfterRow, Valid: true} // zero: from the first row on
+		row = pgtype.UUID{Bytes: steps.AfterRow, Valid: true} // zero: from the start of pending on
 	}
-	return []any{touchedRails, touched, rails, since, after, schedule.SweepMax, row, schedule.SweepRows}
+	return []any{touchedRails, touched, rails, since, after, schedule.SweepMax, row, schedule.SweepRows, store.UUID(claim)}
+}
+
+// touchedLines returns the lines behind outcomes, as the statements take them.
+func touchedLines(steps schedule.Steps) (rails, participants []string) {
+	rails, participants = make([]string, len(steps.Touched)), make([]string, len(steps.Touched))
+	for i, line := range steps.Touched {
+		rails[i], participants[i] = line.RailType, line.ParticipantID
+	}
+	return rails, participants
 }
 
 // orderArguments returns the arguments that claim_ordered has and claim has not.
@@ -49,7 +55,8 @@ func orderArguments(lanes []outbox.Lane, steps schedule.Steps) []any {
 			rails, except = append(rails, lane.RailType), append(except, participant)
 		}
 	}
-	return []any{strict, rails, except, heads, ready[0], ready[1], ready[2]}
+	touchedRails, touched := touchedLines(steps)
+	return []any{strict, rails, except, heads, ready[0], ready[1], ready[2], touchedRails, touched}
 }
 
 func readSwept(swept *[]schedule.Swept) func(pgx.Rows) error {

@@ -99,7 +99,7 @@ func (e *Executor) turn(
 		// that it takes no notice of is late, and never overtaken.
 		swept = nil
 		if steps.Any() {
-			tx.Queue(e.db.SQL["advance_order_lines"], advanceArguments(steps)...).Query(readSwept(&swept))
+			tx.Queue(e.db.SQL["advance_order_lines"], advanceArguments(steps, claim.ClaimID)...).Query(readSwept(&swept))
 		}
 
 		// Claim: due rows leave pending and become rows DISPATCHING or INQUIRING.

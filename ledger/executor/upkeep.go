@@ -54,7 +54,8 @@ func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]pa
 	order := e.lines.Order(railType)
 	if order.Any() {
 		steps := e.lines.PlanAlone([]outbox.Lane{{RailType: railType, Order: order}}, true)
-		swept, err := store.QueryRows(ctx, e.db, scanSwept, e.db.SQL["advance_order_lines"], advanceArguments(steps)...)
+		swept, err := store.QueryRows(ctx, e.db, scanSwept, e.db.SQL["advance_order_lines"],
+			advanceArguments(steps, payment.ID{})...)
 		if err != nil {
 			e.lines.Forget(steps)
 			return nil, fmt.Errorf("looking for the heads of lines of %s: %w", railType, err)

@@ -16,6 +16,8 @@
 -- $19 strict[] by lane, $20 rail_type[] and $21 participant_id[]: those for whom the opposite holds
 -- $22 heads[]: how many heads of lines a lane may claim
 -- $23 to $25 ready[] by priority: where the scan for heads starts; before it are entries of heads that were claimed
+-- $26 rail_type[] and $27 participant_id[] of the lines that this turn may have moved on: next_in_order has left the
+-- heads of some to this claim
 --
 -- The fingerprint covers participant, rail and payload. Participant and rail are taken from the
 -- pending row, and so is the payload of an older row that has one. Instruction id, number,
@@ -59,47 +61,82 @@ WITH lane AS MATERIALIZED (
 --ordered:       SELECT e.participant_id FROM unnest($20::text[], $21::text[]) AS e(rail_type, participant_id)
 --ordered:       WHERE e.rail_type = o.rail_type) AS others) x
 --ordered: ),
+--ordered: -- No other session sees these lines as they are before this turn is committed.
+--ordered: moved AS MATERIALIZED (
+--ordered:   SELECT t.rail_type, t.participant_id, h.line, h.head, h.priority
+--ordered:   FROM unnest($26::text[] COLLATE "C", $27::text[] COLLATE "C") AS t(rail_type, participant_id)
+--ordered:   CROSS JOIN LATERAL (
+--ordered:     SELECT h.ctid AS line, h.head, h.priority FROM {cell}.payment_order_lines h
+--ordered:     WHERE h.rail_type = t.rail_type AND h.participant_id = t.participant_id AND h.claim_id = $7::uuid
+--ordered:       AND h.ready_at IS NULL
+--ordered:     LIMIT 1) h
+--ordered: ),
 --ordered: -- The head of a line is the only row of its participant that is claimed. The line's lock excludes
 --ordered: -- that another session advances it meanwhile, and by the row's own fields it is still due. A mark of
 --ordered: -- the line is of something that the head was not found by: what the snapshot shows goes first.
 --ordered: heads AS MATERIALIZED (
---ordered:   SELECT l.rail_type, x.place, x.line
+--ordered:   SELECT l.rail_type, x.place, x.line, x.moved
 --ordered:   FROM lane l
 --ordered:   JOIN line o ON o.rail_type = l.rail_type
 --ordered:   CROSS JOIN LATERAL (
---ordered:     SELECT p.place, p.line
---ordered:     FROM (VALUES (0::smallint, o.ready_0), (1::smallint, o.ready_1), (2::smallint, o.ready_2))
---ordered:       AS level(priority, since)
---ordered:     CROSS JOIN LATERAL (
---ordered:       SELECT q.place, h.ctid AS line, h.ready_at
---ordered:       FROM {cell}.payment_order_lines h
+--ordered:     SELECT p.place, p.line, p.moved
+--ordered:     FROM (
+--ordered:       SELECT w.place, w.line, false AS moved, level.priority, w.ready_at
+--ordered:       FROM (VALUES (0::smallint, o.ready_0), (1::smallint, o.ready_1), (2::smallint, o.ready_2))
+--ordered:         AS level(priority, since)
 --ordered:       CROSS JOIN LATERAL (
---ordered:         -- LIMIT keeps it a probe, whatever the statistics are.
---ordered:         SELECT p.ctid AS place, p.outbox_id FROM {cell}.payment_outbox_pending p
---ordered:         WHERE p.outbox_id = h.head AND p.rail_type = l.rail_type AND p.next_attempt_at <= statement_timestamp()
---ordered:           AND (p.outcome_unknown OR p.expires_at IS NULL OR p.expires_at > statement_timestamp())
---ordered:           AND p.participant_id <> ALL (ARRAY(SELECT g.participant_id FROM {cell}.payment_paused_participants g))
---ordered:           AND ($8::uuid[] IS NULL OR p.outbox_id = ANY ($8::uuid[]))
---ordered:         LIMIT 1
---ordered:         FOR UPDATE SKIP LOCKED) q
---ordered:       WHERE h.rail_type = l.rail_type AND h.priority = level.priority
---ordered:         AND h.ready_at >= level.since AND h.ready_at <= statement_timestamp()
---ordered:         AND (h.participant_id = ANY (o.others)) <> o.strict
---ordered:         -- LIMIT keeps it a probe here too.
---ordered:         AND (
---ordered:           SELECT true FROM {cell}.payment_order_marks m
---ordered:           WHERE m.rail_type = h.rail_type AND m.participant_id = h.participant_id LIMIT 1) IS NULL
---ordered:         -- Tested once more if the line has changed since the snapshot, which the probe is not.
---ordered:         AND h.head = q.outbox_id
---ordered:       ORDER BY h.ready_at
---ordered:       LIMIT o.heads
---ordered:       FOR UPDATE OF h SKIP LOCKED) p
---ordered:     ORDER BY CASE WHEN l.oldest > 0 THEN 0 ELSE level.priority END, p.ready_at
+--ordered:         SELECT q.place, h.ctid AS line, h.ready_at
+--ordered:         FROM {cell}.payment_order_lines h
+--ordered:         CROSS JOIN LATERAL (
+--ordered:           -- LIMIT keeps it a probe, whatever the statistics are.
+--ordered:           SELECT p.ctid AS place, p.outbox_id FROM {cell}.payment_outbox_pending p
+--ordered:           WHERE p.outbox_id = h.head AND p.rail_type = l.rail_type AND p.next_attempt_at <= statement_timestamp()
+--ordered:             AND (p.outcome_unknown OR p.expires_at IS NULL OR p.expires_at > statement_timestamp())
+--ordered:             AND p.participant_id <> ALL (ARRAY(SELECT g.participant_id FROM {cell}.payment_paused_participants g))
+--ordered:             AND ($8::uuid[] IS NULL OR p.outbox_id = ANY ($8::uuid[]))
+--ordered:           LIMIT 1
+--ordered:           FOR UPDATE SKIP LOCKED) q
+--ordered:         WHERE h.rail_type = l.rail_type AND h.priority = level.priority
+--ordered:           AND h.ready_at >= level.since AND h.ready_at <= statement_timestamp()
+--ordered:           AND (h.participant_id = ANY (o.others)) <> o.strict
+--ordered:           -- LIMIT keeps it a probe here too.
+--ordered:           AND (
+--ordered:             SELECT true FROM {cell}.payment_order_marks m
+--ordered:             WHERE m.rail_type = h.rail_type AND m.participant_id = h.participant_id LIMIT 1) IS NULL
+--ordered:           -- Tested once more if the line has changed since the snapshot, which the probe is not.
+--ordered:           AND h.head = q.outbox_id
+--ordered:         ORDER BY h.ready_at
+--ordered:         LIMIT o.heads
+--ordered:         FOR UPDATE OF h SKIP LOCKED) w
+--ordered:       UNION ALL
+--ordered:       -- They are ready since now: those that have waited go before them.
+--ordered:       SELECT w.place, w.line, true, w.priority, statement_timestamp()
+--ordered:       FROM (
+--ordered:         SELECT q.place, v.line, v.priority
+--ordered:         FROM moved v
+--ordered:         CROSS JOIN LATERAL (
+--ordered:           SELECT p.ctid AS place FROM {cell}.payment_outbox_pending p
+--ordered:           WHERE p.outbox_id = v.head AND p.rail_type = l.rail_type AND p.next_attempt_at <= statement_timestamp()
+--ordered:             AND (p.outcome_unknown OR p.expires_at IS NULL OR p.expires_at > statement_timestamp())
+--ordered:             AND p.participant_id <> ALL (ARRAY(SELECT g.participant_id FROM {cell}.payment_paused_participants g))
+--ordered:             AND ($8::uuid[] IS NULL OR p.outbox_id = ANY ($8::uuid[]))
+--ordered:           LIMIT 1
+--ordered:           FOR UPDATE SKIP LOCKED) q
+--ordered:         WHERE v.rail_type = l.rail_type
+--ordered:           AND (v.participant_id = ANY (o.others)) <> o.strict
+--ordered:           AND (
+--ordered:             SELECT true FROM {cell}.payment_order_marks m
+--ordered:             WHERE m.rail_type = v.rail_type AND m.participant_id = v.participant_id LIMIT 1) IS NULL) w) p
+--ordered:     ORDER BY CASE WHEN l.oldest > 0 THEN 0 ELSE p.priority END, p.ready_at
 --ordered:     LIMIT o.heads) x
 --ordered: ),
 --ordered: taken AS (
 --ordered:   UPDATE {cell}.payment_order_lines h SET ready_at = NULL
---ordered:   WHERE h.ctid = ANY (ARRAY(SELECT g.line FROM heads g))
+--ordered:   WHERE h.ctid = ANY (ARRAY(SELECT g.line FROM heads g WHERE NOT g.moved))
+--ordered: ),
+--ordered: left_over AS (
+--ordered:   UPDATE {cell}.payment_order_lines h SET ready_at = statement_timestamp()
+--ordered:   WHERE h.ctid = ANY (ARRAY(SELECT v.line FROM moved v WHERE v.line NOT IN (SELECT g.line FROM heads g)))
 --ordered: ),
 longest AS MATERIALIZED (
   SELECT l.rail_type, x.place

@@ -12,11 +12,12 @@
 --     has enqueued nothing since, and lines whose head is due and in pending, unless they are marked.
 --   Only lines of participants that the profile in force orders are advanced, and only those that no
 --   other session has locked: a touched one that is locked is marked. Of the next pending rows (at most
---   most_rows) after after_row, in the order of outbox_id, those below the floor of their line are
+--   most_rows, of at most 100 pages) behind the place after_row, those below the floor of their line are
 --   marked; null: none of them. The rotation and this find whatever everything else missed.
 --
 --   Returns for each rail of the rotation up to which participant it was swept ('' at the end), the
---   earliest time at which a head of each priority is ready, and up to which pending row was looked at.
+--   earliest time at which a head of each priority is ready, and up to which place in pending it was
+--   looked: a uuid that says nothing to callers, null at the end. The first place is zero.
 --
 --   An instruction is unresolved while it is pending, claimed or parked, while no row says what
 --   became of it, and, with order_on_bad_end BLOCK, while its dead letter is open. One that has ended or
@@ -56,8 +57,12 @@ DECLARE
   marks_max    CONSTANT integer := 500;
   marks_each   CONSTANT integer := 100;
   arrivals_max CONSTANT integer := 200;
+  pages_max    CONSTANT integer := 100;
   moment       CONSTANT timestamptz := clock_timestamp();
   walk_max     integer;
+  page         bigint; -- of pending, at which the rotation goes on
+  looked       tid;    -- up to where it has looked; null: to the end
+  last_place   tid;    -- of the pending rows that were looked at
   modes        record; -- the order of each rail, as arrays
   seen         uuid[]; -- pending rows that were looked at
   seen_rails   text[]; -- their rails
@@ -78,11 +83,23 @@ BEGIN
     WHERE r.rail_type = ANY ($1 || $3) OR $7 IS NOT NULL) m;
 
   IF $7 IS NOT NULL THEN
-    SELECT array_agg(q.outbox_id), array_agg(q.rail_type), array_agg(q.participant_id)
-    INTO seen, seen_rails, seen_of
+    -- By place and not by outbox_id: a step would read the entries of all rows that were claimed since the oldest
+    -- snapshot, which keeps them. A row that moves to where the step has been is found the next time.
+    page := ('x' || substr($7::text, 25, 8))::bit(32)::bigint;
+    looked := format('(%s,0)', least(page + pages_max, 4294967295))::tid;
+    SELECT array_agg(q.outbox_id), array_agg(q.rail_type), array_agg(q.participant_id), max(q.place)
+    INTO seen, seen_rails, seen_of, last_place
     FROM (
-      SELECT q.outbox_id, q.rail_type, q.participant_id FROM {cell}.payment_outbox_pending q
-      WHERE q.outbox_id > $7 ORDER BY q.outbox_id LIMIT $8) q;
+      SELECT q.ctid AS place, q.outbox_id, q.rail_type, q.participant_id FROM {cell}.payment_outbox_pending q
+      WHERE q.ctid > format('(%s,%s)', page, ('x' || substr($7::text, 33, 4))::bit(16)::integer)::tid AND q.ctid < looked
+      ORDER BY q.ctid LIMIT $8) q;
+    IF cardinality(seen) = $8 THEN
+      looked := last_place;
+    ELSIF page + pages_max >= pg_relation_size('{cell}.payment_outbox_pending')
+      / current_setting('block_size')::integer
+    THEN
+      looked := NULL;
+    END IF;
     INSERT INTO {cell}.payment_order_marks (rail_type, participant_id, sequence_id)
     SELECT h.rail_type, h.participant_id, min(k.sequence_id)
     FROM unnest(seen, seen_rails COLLATE "C", seen_of COLLATE "C")
@@ -143,15 +160,19 @@ BEGIN
       SELECT true FROM {cell}.payment_order_lines h
       WHERE h.rail_type = q.rail_type AND h.participant_id = q.participant_id AND h.head IS NOT NULL LIMIT 1) IS NULL
     UNION
-    -- Not those whose head is due: it waits for a slot only.
+    -- Not those whose head is due: it waits for a slot only. Nor those whose head is claimed: its outcome moves it on.
     SELECT s.rail_type, s.participant_id
     FROM unnest(swept.rail_type, swept.participant_id, swept.next_no) AS s(rail_type, participant_id, next_no)
     LEFT JOIN LATERAL (
-      SELECT h.rail_type, h.head, h.floor, h.ready_at FROM {cell}.payment_order_lines h
+      SELECT h.rail_type, h.head, h.floor, h.ready_at, h.blocked_by FROM {cell}.payment_order_lines h
       WHERE h.rail_type = s.rail_type AND h.participant_id = s.participant_id LIMIT 1) h ON true
     WHERE h.rail_type IS NULL
       OR h.head IS NULL AND h.floor < s.next_no
-      OR h.head IS NOT NULL AND (h.ready_at IS NULL OR h.ready_at > moment OR NOT EXISTS (
+      OR h.head IS NOT NULL AND h.ready_at IS NULL AND (h.blocked_by IS NOT NULL OR (
+        SELECT a.state IN ({claim_states}) FROM {cell}.payment_outbox_attempts a
+        WHERE a.outbox_id = h.head AND a.state <> 'LATE_OUTCOME'
+        ORDER BY a.attempt_no DESC LIMIT 1) IS NOT TRUE)
+      OR h.ready_at IS NOT NULL AND (h.ready_at > moment OR NOT EXISTS (
         SELECT FROM {cell}.payment_outbox_pending q
         WHERE q.outbox_id = h.head AND q.rail_type = h.rail_type AND q.next_attempt_at <= moment))
       -- Nothing of a marked line is claimed, and there may be more of them than are looked at above.
@@ -165,6 +186,9 @@ BEGIN
     JOIN mode m ON m.rail_type = c.rail_type
     WHERE coalesce(m.single ->> c.participant_id, m.everyone) = 'STRICT'
     ORDER BY c.rail_type, c.participant_id) c;
+  IF wanted.rail_type IS NULL AND cardinality(array_remove($5, NULL)) = 0 THEN
+    RETURN;
+  END IF;
 
   -- The second time with those that had no line yet.
   FOR attempt IN 1..2 LOOP
@@ -323,7 +347,10 @@ BEGIN
         WHERE h.rail_type = l.rail_type COLLATE "C" AND h.priority = level.priority AND h.ready_at IS NOT NULL
         ORDER BY h.ready_at LIMIT 1) ORDER BY level.priority)
       FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)),
-    CASE WHEN cardinality(seen) = $8 THEN seen[$8] END
+    (SELECT format('00000000-0000-0000-0000-%s%s', lpad(to_hex(p.place[0]::bigint), 8, '0'),
+        lpad(to_hex(p.place[1]::integer), 4, '0'))::uuid
+      FROM (VALUES (looked::text::point)) AS p(place)
+      WHERE looked IS NOT NULL)
   FROM unnest($3, $5) AS l(rail_type, after)
   LEFT JOIN unnest(swept.rail_type, swept.participant_id) AS s(rail_type, participant_id) ON s.rail_type = l.rail_type
   WHERE l.after IS NOT NULL
