@@ -47,7 +47,7 @@ help: ## List the targets
 ##@ To run it
 
 .PHONY: run
-run: programs $(if $(DATABASE_URL),,postgres) $(if $(filter nats,$(RAIL)),$(TESTBED)) ## Run everything here, pay a sample, stay up (ONCE=1: end then; RAIL=nats: to a stream; DATABASE_URL: on that server; ARGS)
+run: programs $(if $(DATABASE_URL),,postgres) $(if $(filter nats kafka,$(RAIL)),$(TESTBED)) ## Run everything here, pay a sample, stay up (ONCE=1: end then; RAIL=nats: to a stream; RAIL=kafka: to a fake of Kafka; DATABASE_URL: on that server; ARGS)
 	exec $(BIN)/railhead dev $(if $(ONCE),--once) $(if $(RAIL),--rail $(RAIL)) $(ARGS)
 
 .PHONY: build

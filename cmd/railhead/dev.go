@@ -18,12 +18,12 @@ func devCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dev", Short: "Run a whole installation on this machine and pay a sample",
 		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
-			"schema and roles, the simulated bank (or, with --rail nats, a broker with a stream), a relayer, a reaper,\n" +
-			"the HTTP API and the console, each in its own process. It enqueues a sample of instructions, shows how\n" +
-			"they are paid, compares the database with the bank's own ledger or with the stream, prints a login for\n" +
-			"each role, a link to the console, a token of the API and the fault switches of the bank, and runs until\n" +
-			"Ctrl-C. With --once it ends after the comparison: 0 if every instruction was dispatched, and executed or\n" +
-			"stored exactly once, 8 if not.",
+			"schema and roles, the simulated bank (or, with --rail nats, a broker with a stream; or, with --rail kafka,\n" +
+			"a topic of a fake of Kafka, never of a real one), a relayer, a reaper, the HTTP API and the console, each in\n" +
+			"its own process. It enqueues a sample of instructions, shows how they are paid, compares the database with\n" +
+			"the bank's own ledger, the stream or the topic, prints a login for each role, a link to the console, a token\n" +
+			"of the API and the fault switches of the bank, and runs until Ctrl-C. With --once it ends after the\n" +
+			"comparison: 0 if every instruction was dispatched, and executed or stored exactly once, 8 if not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
@@ -38,7 +38,7 @@ func devCommand() *cobra.Command {
 			}
 			if options.Payee == "" {
 				program := "railsim"
-				if options.Rail == localrun.NATS {
+				if options.Rail != localrun.Bank {
 					program = "testbed"
 				}
 				options.Payee = filepath.Join(filepath.Dir(options.Railhead), program)
@@ -51,7 +51,8 @@ func devCommand() *cobra.Command {
 	flags.StringVar(&options.Dir, "dir", "build/run", "folder of data, ledger or stream, and logs, kept between runs")
 	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "folder for the evidence of this run")
 	flags.StringVar((*string)(&options.Rail), "rail", string(localrun.Bank),
-		"what is paid to: bank, or nats for a stream on a real nats-server")
+		"what is paid to: bank, nats for a stream on a real nats-server, or kafka for a topic of a\n"+
+			"fake of Kafka, franz-go's kfake")
 	flags.StringVar(&options.Payee, "payee", "",
 		"the binary of the simulated bank or of the broker; by default railsim, or testbed,\nin the folder of this one")
 	flags.IntVar(&options.Instructions, "instructions", 1000, "how many instructions to pay, 1 to 100000")

@@ -65,6 +65,34 @@ func TestRunToAStream(t *testing.T) {
 	}
 }
 
+// TestRunToATopic tests make run RAIL=kafka ONCE=1, twice in one folder: the second run goes on with the topic of the
+// fake, and every line about Kafka says that it is one.
+func TestRunToATopic(t *testing.T) {
+	t.Parallel()
+	binaries, dir := programs(t), t.TempDir()
+	for n := range 2 {
+		run := exec.CommandContext(t.Context(), filepath.Join(binaries, "railhead"), "dev", "--once", "--rail", "kafka",
+			"--dir", filepath.Join(dir, "run"), "--evidence", filepath.Join(dir, "evidence"),
+			"--instructions", "50", "--participants", "5")
+		output, err := run.CombinedOutput()
+		if err != nil || !strings.Contains(string(output), "enqueued=50 dispatched=50 kafka=fake stored=50 doubled=0") {
+			t.Fatalf("run %d: %v\n%s", n+1, err, output)
+		}
+		for line := range strings.Lines(string(output)) {
+			if lower := strings.ToLower(line); strings.Contains(lower, "kafka") && !strings.Contains(lower, "fake") {
+				t.Errorf("a line does not say that it is a fake: %s", line)
+			}
+		}
+	}
+	records, err := os.ReadFile(filepath.Join(dir, "evidence", "topic-of-a-fake.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(records), "\n"); lines != 100 {
+		t.Errorf("the topic has %d records, want those of two runs", lines)
+	}
+}
+
 // TestTooFew tests that a run that could prove nothing is refused.
 func TestTooFew(t *testing.T) {
 	t.Parallel()

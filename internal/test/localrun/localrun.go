@@ -27,7 +27,7 @@ type Options struct {
 	// one.
 	DatabaseURL string
 	Cell        string
-	// Rail is what payments are sent to: Bank or NATS.
+	// Rail is what payments are sent to: Bank, NATS or Kafka.
 	Rail Rail
 	// Railhead and Payee are the binaries to run; Payee has the simulated bank, or the broker.
 	Railhead, Payee string
@@ -44,10 +44,12 @@ type Options struct {
 // Rail is a kind of what payments are sent to.
 type Rail string
 
-// The simulated bank of package railsim, and a stream of NATS JetStream on a real server.
+// The simulated bank of package railsim, a stream of NATS JetStream on a real server, and a topic of franz-go's kfake,
+// which is a fake of Kafka.
 const (
-	Bank Rail = "bank"
-	NATS Rail = "nats"
+	Bank  Rail = "bank"
+	NATS  Rail = "nats"
+	Kafka Rail = "kafka"
 )
 
 // Errors that a caller turns into exit codes.
@@ -104,8 +106,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("%w: %d instructions of %d participants; use 1 to 100000 of 1 to as many",
 			ErrBadOptions, o.Instructions, o.Participants)
 	}
-	if o.Rail != Bank && o.Rail != NATS {
-		return o, fmt.Errorf("%w: the rail %q; use %s or %s", ErrBadOptions, o.Rail, Bank, NATS)
+	if o.Rail != Bank && o.Rail != NATS && o.Rail != Kafka {
+		return o, fmt.Errorf("%w: the rail %q; use %s, %s or %s", ErrBadOptions, o.Rail, Bank, NATS, Kafka)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Minute

@@ -25,10 +25,14 @@ type payee interface {
 }
 
 func newPayee(o Options) payee {
-	if o.Rail == NATS {
+	switch o.Rail {
+	case NATS:
 		return &stream{}
+	case Kafka:
+		return &topic{}
+	default:
+		return &bank{}
 	}
-	return &bank{}
 }
 
 func (i *installation) startPayee(ctx context.Context) error { return i.payee.start(ctx, i) }

@@ -22,6 +22,14 @@ var streamText string
 
 var streamFile = template.Must(template.New("stream").Parse(streamText))
 
+//go:embed topic.yaml
+var topicText string
+
+var topicFile = template.Must(template.New("topic").Parse(topicText))
+
+// TopicName is the topic of a fake of Kafka to which the rail of [Topic] leads.
+const TopicName = "PAYMENTS"
+
 // StreamName is the stream to which the rail of [Stream] leads.
 const StreamName = "PAYMENTS"
 
@@ -79,5 +87,13 @@ func Bank(url string) ([]byte, error) {
 func Stream(url string) ([]byte, error) {
 	var b strings.Builder
 	err := streamFile.Execute(&b, url)
+	return []byte(b.String()), err
+}
+
+// Topic returns the file of one rail named topic, whose instructions become records of the topic [TopicName] of a fake
+// of Kafka with one broker. The URL is kafka://HOST:PORT.
+func Topic(url string) ([]byte, error) {
+	var b strings.Builder
+	err := topicFile.Execute(&b, url)
 	return []byte(b.String()), err
 }

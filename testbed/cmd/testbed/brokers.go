@@ -138,3 +138,20 @@ func consumeTopic(ctx context.Context, args []string) int {
 	}
 	return 0
 }
+
+// readTopic is "testbed topic-read": each record of the fake of Kafka as a line of JSON.
+func readTopic(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("testbed topic-read", flag.ContinueOnError)
+	server := flags.String("server", "", "`address` of the fake, HOST:PORT")
+	bound := flags.Duration("bound", time.Minute, "the longest that it may take")
+	if flags.Parse(args) != nil || flags.NArg() > 0 || *server == "" {
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeout(ctx, *bound)
+	defer cancel()
+	if err := streams.ReadTopic(ctx, *server, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed topic-read: the fake of Kafka:", err)
+		return exitTrouble
+	}
+	return 0
+}

@@ -45,11 +45,12 @@ var commands = []struct {
 	{"console-scale", "measure how soon pages of the console are painted with a large archive", scaleConsole},
 	{"caller", "the ingest client that faults start", caller},
 	{"nats-server", "the broker that brokers and railhead dev start", serveNATS},
-	{"kafka-fake", "the fake of Kafka that brokers starts: franz-go's kfake", serveKafka},
+	{"kafka-fake", "the fake of Kafka that brokers and railhead dev start: franz-go's kfake", serveKafka},
 	{"stream-consumer", "the consumer of NATS that brokers starts", consumeStream},
 	{"topic-consumer", "the consumer of the fake of Kafka that brokers starts", consumeTopic},
 	{"stream-make", "make the stream of a local run", makeStream},
 	{"stream-read", "print the messages of a stream", readStream},
+	{"topic-read", "print the records of the fake of Kafka", readTopic},
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
