@@ -30,7 +30,6 @@ ha           ha FAILOVERS=20
 ha-page      test PKG=./testbed/ha ARGS=-page
 mutants      mutants LANES=3
 bench        bench
-scale        scale
 LIST
 }
 
