@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/bench/figures"
@@ -235,11 +236,12 @@ func (r Reading) others() float64 { return r.Others / r.Seconds }
 
 // line says in short what was measured.
 func (r Reading) line(p Point) string {
-	text := fmt.Sprintf("others %.2f CPUs", r.others())
+	var text strings.Builder
+	fmt.Fprintf(&text, "others %.2f CPUs", r.others())
 	for _, f := range Figures() {
 		if p.asks(f) {
-			text += fmt.Sprintf(", %s %.5g", f, f.measured(p, r))
+			fmt.Fprintf(&text, ", %s %.5g", f, f.measured(p, r))
 		}
 	}
-	return text
+	return text.String()
 }

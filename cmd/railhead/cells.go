@@ -199,13 +199,14 @@ func addFirst(cmd *cobra.Command, cell reader.Cell, reason string) error {
 // added prints what a cell takes after it was added, or has joined again.
 func added(cmd *cobra.Command, act, name string, changed bool, n *cells.Operators) error {
 	state := n.State()
-	said := fmt.Sprintf("cell %s is in directory %s", name, state.DirectoryID)
+	var said strings.Builder
+	fmt.Fprintf(&said, "cell %s is in directory %s", name, state.DirectoryID)
 	for _, cell := range state.Cells {
 		if cell.Name == name && cell.Takes >= 0 {
-			said += fmt.Sprintf(", and takes %d buckets", cell.Takes)
+			fmt.Fprintf(&said, ", and takes %d buckets", cell.Takes)
 		}
 	}
-	return cellAct{Act: act, Cell: name, Changed: changed, Map: state}.write(cmd, said, nil)
+	return cellAct{Act: act, Cell: name, Changed: changed, Map: state}.write(cmd, said.String(), nil)
 }
 
 func cellRejoinCommand() *cobra.Command {
