@@ -127,12 +127,15 @@ func (k *walker) attempt(ctx context.Context, w *world, b *browser.Browser, one 
 		}
 		return nil
 	}
+	// A page from which another one is opened at this moment can't be asked.
+	var unasked error
 	err = await.Until(ctx, 10*time.Second, "the first page after the login", func() (bool, error) {
-		path, err := k.tab.Path()
-		return path == "/", err
+		var path string
+		path, unasked = k.tab.Path()
+		return unasked == nil && path == "/", nil
 	})
 	if err != nil {
-		return fmt.Errorf("status %d: %w", status, err)
+		return fmt.Errorf("status %d: %w", status, errors.Join(err, unasked))
 	}
 	text, err := k.tab.Text()
 	if err != nil || !strings.Contains(text, one.person+"@example.org, "+one.role) {
