@@ -199,14 +199,12 @@ func addFirst(cmd *cobra.Command, cell reader.Cell, reason string) error {
 // added prints what a cell takes after it was added, or has joined again.
 func added(cmd *cobra.Command, act, name string, changed bool, n *cells.Operators) error {
 	state := n.State()
-	var said strings.Builder
-	fmt.Fprintf(&said, "cell %s is in directory %s", name, state.DirectoryID)
-	for _, cell := range state.Cells {
-		if cell.Name == name && cell.Takes >= 0 {
-			fmt.Fprintf(&said, ", and takes %d buckets", cell.Takes)
-		}
+	said := fmt.Sprintf("cell %s is in directory %s", name, state.DirectoryID)
+	at := slices.IndexFunc(state.Cells, func(c cells.CellState) bool { return c.Name == name })
+	if at >= 0 && state.Cells[at].Takes >= 0 {
+		said += fmt.Sprintf(", and takes %d buckets", state.Cells[at].Takes)
 	}
-	return cellAct{Act: act, Cell: name, Changed: changed, Map: state}.write(cmd, said.String(), nil)
+	return cellAct{Act: act, Cell: name, Changed: changed, Map: state}.write(cmd, said, nil)
 }
 
 func cellRejoinCommand() *cobra.Command {
