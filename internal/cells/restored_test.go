@@ -186,10 +186,10 @@ func TestUnconfirmed(t *testing.T) {
 	if state := w.sync("EAST"); !state.Sound() {
 		t.Errorf("all of them: %+v", state)
 	}
+	w.cells["EAST"].Exec(`UPDATE railhead.payment_accepted_timelines SET timeline = timeline - 1000`)
 	if given, err := w.assign("NORTH", "west", "9"); given != 0 || !errors.Is(err, outbox.ErrNotAllowed) {
 		t.Errorf("assigning to a cell whose server is not accepted: %d given, %v", given, err)
 	}
-	w.cells["EAST"].Exec(`UPDATE railhead.payment_accepted_timelines SET timeline = timeline - 1000`)
 	w.must(w.operator("EAST").GiveBuckets(t.Context(), []int{5}, "west", "while its server is not accepted"))
 	if state := w.sync("EAST"); state.Cells[1].Later != 1 || !slices.Equal(state.Untaken, []int{5}) {
 		t.Errorf("a gift to a cell whose server is not accepted: %+v", state)
