@@ -80,7 +80,7 @@ func (c *Cluster) takeLease(ctx context.Context) error {
 func (c *Cluster) keepLease(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lease.Ping(ctx) == nil {
+	if c.lease != nil && c.lease.Ping(ctx) == nil {
 		return nil
 	}
 	got, err := c.lock(ctx)
