@@ -114,8 +114,8 @@ func writeLate(o output, cell cells.CellState) error {
 	case cell.Refuses != "":
 		return o.text("cell %s refuses the map: %s\n", cell.Name, oneLine(cell.Refuses))
 	case cell.Left > 0:
-		return o.text("cell %s was restored: %d participants have enqueued there whose buckets it had given away: compare "+
-			"both cells with the rails\n", cell.Name, cell.Left)
+		return o.text("cell %s has %d participants whose buckets are not its own any more: compare both cells with the "+
+			"rails\n", cell.Name, cell.Left)
 	case cell.Later > 0:
 		return o.text("cell %s takes %d buckets once its server is accepted: railhead timeline accept, then "+
 			"railhead cell sync\n", cell.Name, cell.Later)
@@ -214,8 +214,9 @@ func cellRejoinCommand() *cobra.Command {
 		Long: "Give a cell its map again whose database was restored to a time before it had one: until then it takes the\n" +
 			"participants of all cells, so run this before traffic reaches it. RAILHEAD_OPERATOR_URL is that of another\n" +
 			"cell of the directory, and all of them must be reached. The cell takes its own buckets once its server is\n" +
-			"accepted (railhead timeline accept) and it has learned of them (railhead cell sync). A cell that has a map,\n" +
-			"however old, does not rejoin: railhead cell sync is enough.\n\n" + cellHelp,
+			"accepted (railhead timeline accept) and it has learned of them (railhead cell sync), and at once if its server\n" +
+			"is accepted. Any database without a map can be made the cell: look first where the variable leads. A cell\n" +
+			"that has a map, however old, does not rejoin: railhead cell sync is enough.\n\n" + cellHelp,
 		Example: "  railhead cell rejoin west --reason 'restored from the backup of 3:00, ticket 4712'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

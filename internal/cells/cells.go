@@ -65,7 +65,7 @@ type Reached[C Conn] struct {
 	reader.Cell
 	Directory reader.Directory // its own copy; empty: it was not reached
 	Err       error            // why it was not reached, or refused the map
-	Left      int              // participants that it has lost: it was restored, and they enqueued there since
+	Left      int              // participants there whose buckets it has lost by this act
 	Conn      C                // unless it was not reached
 	opened    bool
 }

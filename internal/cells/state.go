@@ -20,7 +20,7 @@ type CellState struct {
 	Behind    int    `json:"behind"`         // changes of buckets that it has not learned of
 	Confirmed bool   `json:"confirmed"`      // it takes new participants: see reader.Directory
 	Later     int    `json:"later"`          // buckets that it takes once its server is accepted
-	Left      int    `json:"left_behind"`    // participants whose buckets it has lost in this act
+	Left      int    `json:"left_behind"`    // participants whose buckets it has lost by this act
 	Away      string `json:"away,omitempty"` // why it was not reached
 	Refuses   string `json:"refuses,omitempty"`
 }

@@ -26,10 +26,9 @@ type Without struct {
 }
 
 // Sync reads the copies of all cells that can be reached, and gives to each what it does not
-// know, unless a setting leads to no cell of the directory. The error of a cell that was not reached, or
-// refused to learn, is that of its Reached. Where
-// every cell was reached, or is left out on purpose, it confirms the map of each cell whose server
-// was started or promoted since.
+// know, unless a setting leads to no cell of the directory. The error of a cell that was not
+// reached, or refused to learn, is that of its Reached. Where every cell was reached, or is left out
+// on purpose, it confirms the map of each cell whose server was started or promoted since.
 func Sync(ctx context.Context, start *operator.Operator, at Acts, without Without) (*Operators, error) {
 	n, err := Read(ctx, start, at)
 	if err != nil {
