@@ -20,6 +20,7 @@ var shownAt = map[string]place{
 	"RailheadOrderBlocked":              {"/rails", "Rails"},
 	"RailheadPaymentNearExpiry":         {"/#expiring", "Overview"},
 	"RailheadSuspensionOpen":            {"/components#suspensions", "Components"},
+	"RailheadCellTakesNothing":          {"/components#suspensions", "Components"},
 	"RailheadOldestPendingTooOld":       {"/rails", "Rails"},
 	"RailheadStuckDispatching":          {"/components", "Components"},
 	"RailheadRetryableSpike":            {"/rails", "Rails"},

@@ -22,6 +22,7 @@ type componentsBody struct {
 	Newer       bool // the cell is at a later migration than this build
 	Suspensions []suspensionRow
 	Open        *suspensionRow // the one that is open; nil: none is
+	TakesNone   bool           // the cell takes no instruction: its map of cells was not compared
 	MayAct      bool
 	Did         string // what was just done; empty: nothing
 }
@@ -54,8 +55,14 @@ func (c *Console) components(w http.ResponseWriter, r *http.Request, person Pers
 		c.failed(w, r, err)
 		return
 	}
+	confirmed, err := c.reader.MapIsConfirmed(r.Context())
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
 	body := componentsBody{
-		More: seen.IsCutShort(reader.PartHeartbeats), Serving: explain.Serving(schema),
+		TakesNone: !confirmed,
+		More:      seen.IsCutShort(reader.PartHeartbeats), Serving: explain.Serving(schema),
 		Newer: schema.Migration > schema.OfBuild, MayAct: c.mayAct(person), Did: c.justDone(r),
 	}
 	body.addBeats(seen)

@@ -37,13 +37,21 @@ func (c *cellDesk) accepts() error { return c.act(`SELECT railhead.accept_timeli
 func (c *cellDesk) unsettle() {
 	c.do(`ALTER TABLE railhead.payment_accepted_timelines DISABLE TRIGGER ALL`)
 	c.do(`UPDATE railhead.payment_accepted_timelines SET timeline = timeline + 1000`)
+	c.restart()
+}
+
+// restart makes the last comparison of the map one of an earlier start of the server.
+func (c *cellDesk) restart() {
+	c.do(`ALTER TABLE railhead.payment_cell_checks DISABLE TRIGGER payment_cell_checks_append_only`)
+	c.do(`UPDATE railhead.payment_cell_checks SET server_started_at = server_started_at - interval '1 day'`)
+	c.do(`UPDATE railhead.payment_outbox_settings SET singleton = true`) // makes payment_outbox_rules anew
 }
 
 func (c *cellDesk) learned(other *cellDesk) (learned, contradicted, later, leftBehind int) {
 	c.t.Helper()
 	id, cells, changes := other.directory()
-	c.must(c.acts.QueryRow(c.t.Context(), `SELECT * FROM railhead.learn_cells($1, $2, $3)`, id, cells, changes).
-		Scan(&learned, &contradicted, &later, &leftBehind))
+	c.must(c.acts.QueryRow(c.t.Context(), `SELECT * FROM railhead.learn_cells($1, $2, $3, $4)`, id, cells, changes,
+		c.servers(other)).Scan(&learned, &contradicted, &later, &leftBehind))
 	return learned, contradicted, later, leftBehind
 }
 
@@ -83,7 +91,7 @@ func TestRestoredCell(t *testing.T) {
 
 	// Its pending payment is of the other cell, where the key may be enqueued, too: the server is not accepted.
 	east.unsettle()
-	east.must(east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{west}', '{}', NULL)`))
+	east.must(east.confirms(west))
 	wantRefused(t, "accepting with a payment of the other cell", east.accepts(), "RH020",
 		"1 pending payments are of participants of other cells, such as 'p1'")
 	east.must(east.act(`SELECT railhead.pause_participant('p1', 'it is in west, too')`))
@@ -91,8 +99,9 @@ func TestRestoredCell(t *testing.T) {
 	east.must(east.act(`SELECT railhead.cancel_payment($1, 'it is in west')`, receipt.OutboxID))
 }
 
-// TestUnsettledCell: a cell whose database may have gone back takes no participant that is new to it until its map was
-// compared with those of all other cells, gives no bucket and takes none; participants that it has go on.
+// TestUnsettledCell: a cell whose database may have gone back takes no instruction until its map was compared with
+// those of all other cells, of participants that it has neither, gives no bucket and takes none. A repeated call of
+// what it stored is answered.
 func TestUnsettledCell(t *testing.T) {
 	t.Parallel()
 	east, west := twoCells(t)
@@ -100,6 +109,10 @@ func TestUnsettledCell(t *testing.T) {
 	receipt, err := atEast.Enqueue(t.Context(), order(1))
 	wantReceipt(t, receipt, err, 1, false)
 	east.must(east.gives(west, 7))
+	// A relayer that vouches for a start says nothing of what was given.
+	east.restart()
+	_, err = atEast.Enqueue(t.Context(), order(2))
+	wantRefused(t, "after a start for which no map was compared", err, "RH009", "until its map was compared")
 	east.unsettle()
 
 	// A comparison on another start, or on another timeline, confirms nothing.
@@ -111,15 +124,16 @@ func TestUnsettledCell(t *testing.T) {
 	}
 
 	known, fresh := order(2), order(3)
-	receipt, err = atEast.Enqueue(t.Context(), known)
-	wantReceipt(t, receipt, err, 2, false)
+	_, err = atEast.Enqueue(t.Context(), known)
+	wantRefused(t, "a participant that it has", err, "RH009", "until its map was compared with those of the other cells")
 	fresh.ParticipantID = "new"
 	_, err = atEast.Enqueue(t.Context(), fresh)
-	wantRefused(t, "a new participant", err, "RH009", "until its map is compared with those of the other cells")
-	results, err := atEast.EnqueueBatch(t.Context(), []payment.Instruction{fresh, known})
+	wantRefused(t, "a new participant", err, "RH009", "until its map was compared with those of the other cells")
+	results, err := atEast.EnqueueBatch(t.Context(), []payment.Instruction{fresh, order(1), known})
 	east.must(err)
-	wantRefused(t, "a new participant of a batch", results[0].Fault, "RH009", "it takes no participant that is new to it")
-	wantReceipt(t, results[1].Receipt, nil, 2, true)
+	wantRefused(t, "a new participant of a batch", results[0].Fault, "RH009", "it takes no instruction")
+	wantReceipt(t, results[1].Receipt, nil, 1, true)
+	wantRefused(t, "a known participant of a batch", results[2].Fault, "RH009", "it takes no instruction")
 	wantRefused(t, "giving", east.act(`SELECT railhead.give_buckets('{8}', 'west', 'why')`), "RH020",
 		"giving buckets away has to wait")
 
@@ -128,10 +142,10 @@ func TestUnsettledCell(t *testing.T) {
 	learned, contradicted, later, leftBehind := east.learned(west)
 	same(t, "a gift to it", [4]int{learned, contradicted, later, leftBehind}, [4]int{1, 0, 1, 0})
 	same(t, "what it takes", east.text(`SELECT mine::text FROM railhead.payment_buckets WHERE bucket = 7`), "false")
-	wantRefused(t, "settling for itself", east.act(`SELECT railhead.settle_buckets('{7}', '{9}', 'east', 'why')`), "RH020",
+	wantRefused(t, "settling for itself", east.act(`SELECT railhead.settle_buckets('{7}', '{9}', 'east', 'why', '[]')`), "RH020",
 		"taking buckets has to wait")
 
-	wantRefused(t, "accepting", east.accepts(), "RH020", "the map of cells was not compared")
+	wantRefused(t, "accepting", east.accepts(), "RH020", "and accepting the server has to wait")
 	wantRefused(t, "confirming without west", east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', NULL)`), "RH020",
 		"was not compared with that of cell west")
 	wantRefused(t, "confirming what was read before a restart",
@@ -142,7 +156,11 @@ func TestUnsettledCell(t *testing.T) {
 		FROM railhead.payment_operator_log WHERE act = 'CONFIRM_MAP'`), `east west is lost ["west"]`)
 	receipt, err = atEast.Enqueue(t.Context(), fresh)
 	wantReceipt(t, receipt, err, 1, false)
+	wantRefused(t, "giving before it is accepted", east.act(`SELECT railhead.give_buckets('{8}', 'west', 'why')`), "RH020",
+		"no relayer has confirmed that nothing is missing")
 	east.must(east.accepts())
+	receipt, err = atEast.Enqueue(t.Context(), known)
+	wantReceipt(t, receipt, err, 2, false)
 	_, _, later, _ = east.learned(west)
 	same(t, "the gift, once its server is accepted", later, 0)
 	same(t, "what it takes then", east.text(`SELECT mine::text FROM railhead.payment_buckets WHERE bucket = 7`), "true")
@@ -155,8 +173,6 @@ func TestLoneCell(t *testing.T) {
 	east := unnamedCell(t, "east")
 	east.must(east.act(`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'the first')`))
 	east.must(east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', NULL)`))
-	east.do(`ALTER TABLE railhead.payment_cell_checks DISABLE TRIGGER ALL`)
-	east.do(`DELETE FROM railhead.payment_cell_checks`)
 	east.unsettle()
 	wantRefused(t, "without a reason", east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', ' ')`),
 		"RH020", "this cell knows no other cell")
@@ -171,8 +187,10 @@ func TestContradictedBucket(t *testing.T) {
 	east, west := twoCells(t)
 	north := unnamedCell(t, "north")
 	north.must(north.joins(west))
-	west.must(west.learns(north))
-	east.must(east.learns(north))
+	for _, pair := range [][2]*cellDesk{{west, north}, {east, north}, {north, east}, {north, west}} {
+		pair[0].must(pair[0].learns(pair[1]))
+	}
+	north.must(north.confirms(east, west))
 	bucket := outbox.BucketOf("p1")
 	east.must(east.gives(west, bucket, 5))
 	east.forget(bucket)
@@ -218,11 +236,11 @@ func TestContradictedBucket(t *testing.T) {
 	settle := func(c *cellDesk) {
 		t.Helper()
 		for range 2 {
-			c.must(c.act(`SELECT railhead.settle_buckets($1, '{4}', 'west', 'west has its payments')`, []int{bucket}))
+			c.must(c.act(`SELECT railhead.settle_buckets($1, '{4}', 'west', 'west has its payments', '[]')`, []int{bucket}))
 		}
 	}
 	settle(east)
-	otherwise := east.act(`SELECT railhead.settle_buckets($1, '{4}', 'north', 'why')`, []int{bucket})
+	otherwise := east.act(`SELECT railhead.settle_buckets($1, '{4}', 'north', 'why', '[]')`, []int{bucket})
 	wantRefused(t, "settling it otherwise", otherwise, "RH020", "that is as high")
 	takes("no no! no!")
 	// North hears of it by the copy, and west by the act.
@@ -241,16 +259,16 @@ func TestContradictedBucket(t *testing.T) {
 	wantReceipt(t, receipt, err, 1, false)
 }
 
-// TestCellOfTheSameName: a database that was given the name of another cell is not taken for it, and takes nothing that
-// the other one was given.
+// TestCellOfTheSameName: a database that was given the name of another cell is not taken for it, and takes nothing
+// that the other one was given.
 func TestCellOfTheSameName(t *testing.T) {
 	t.Parallel()
 	east, west := twoCells(t)
 	other := unnamedCell(t, "west")
-	_, cells, changes := east.directory()
+	_, cells, _ := east.directory()
 	other.must(other.act(`SELECT railhead.name_cell('west', 'WEST', 'railhead', 'a second west',
 		(SELECT (c ->> 'directory_id')::uuid FROM jsonb_array_elements($1::jsonb) c LIMIT 1),
-		(SELECT jsonb_agg(c) FROM jsonb_array_elements($1::jsonb) c WHERE c ->> 'name' <> 'west'), $2)`, cells, changes))
+		(SELECT jsonb_agg(c) FROM jsonb_array_elements($1::jsonb) c WHERE c ->> 'name' <> 'west'))`, cells))
 	east.must(east.act(`SELECT railhead.give_buckets('{5}', 'west', 'why')`))
 	wantRefused(t, "the second west", other.learns(east), "RH020", "cell west of the copy is not the cell of that name")
 	wantRefused(t, "east", east.learns(other), "RH020", "cell west of the copy is not the cell of that name")
@@ -269,10 +287,9 @@ func TestRejoin(t *testing.T) {
 	id := east.id()
 	east.forgetMap()
 	east.unsettle()
-	directory, cells, changes := west.directory()
+	directory, cells, _ := west.directory()
 	rejoin := func(of string) error {
-		return east.act(`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'restored', $1, $2, $3, $4)`, directory, cells,
-			changes, of)
+		return east.act(`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'restored', $1, $2, $3)`, directory, cells, of)
 	}
 	wantRefused(t, "joining as a new cell", east.joins(west), "RH020", "the directory has a cell east already")
 	wantRefused(t, "with another id", rejoin(west.id()), "RH020", "does not have this cell")
@@ -286,7 +303,9 @@ func TestRejoin(t *testing.T) {
 	same(t, "what its log says", east.text(`SELECT reason FROM railhead.payment_operator_log WHERE act = 'REJOIN_CELL'`),
 		"restored")
 
-	east.must(east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{west}', '{}', NULL)`))
+	same(t, "participants of others", east.text(`SELECT railhead.foreign_participants()::text`), "0")
+	east.must(east.learns(west))
+	east.must(east.confirms(west))
 	east.must(east.accepts())
 	if _, _, later, _ := east.learned(west); later != 0 {
 		t.Errorf("%d buckets wait for a server that is accepted", later)
@@ -296,7 +315,8 @@ func TestRejoin(t *testing.T) {
 	wantReceipt(t, receipt, err, 1, false)
 }
 
-// TestMapIsDurable: whatever the login has set, a change of the map waits for its flush, and so does one that was read.
+// TestMapIsDurable: whatever the login has set, a change of the map waits for its flush, and so does one that was
+// read.
 func TestMapIsDurable(t *testing.T) {
 	t.Parallel()
 	east, west := twoCells(t)
@@ -307,10 +327,11 @@ func TestMapIsDurable(t *testing.T) {
 		arg []any
 	}{
 		{east, `SELECT railhead.give_buckets('{9}', 'west', 'why')`, nil},
-		{west, `SELECT railhead.learn_cells($1, $2, $3)`, []any{id, cells, changes}},
-		{east, `SELECT railhead.settle_buckets('{9}', '{7}', 'west', 'why')`, nil},
+		{west, `SELECT railhead.learn_cells($1, $2, $3, $4)`, []any{id, cells, changes, west.servers(east)}},
+		{west, `SELECT railhead.note_cell_server('east', $1)`, []any{east.server()}},
+		{east, `SELECT railhead.settle_buckets('{9}', '{7}', 'west', 'why', '[]')`, nil},
 		{east, `SELECT railhead.confirm_map(railhead.map_server(), '{west}', '{}', NULL)`, nil},
-		{east, `SELECT railhead.flush_map()`, nil},
+		{east, `SELECT railhead.flush_map(railhead.map_server())`, nil},
 		{east, `SELECT railhead.name_cell('east', 'EAST', 'railhead', 'again')`, nil},
 	} {
 		err := pgx.BeginFunc(t.Context(), c.of.acts, func(tx pgx.Tx) error {

@@ -253,5 +253,27 @@ func TestRoutedWithoutMap(t *testing.T) {
 	receipt, err := r.Enqueue(t.Context(), in)
 	wantReceipt(t, receipt, err, 1, false)
 	wantStream(t, east.Cell, 1)
+
+	// One of its own, by a router that knows it from the map of the other: one by one, in a batch, and in a transaction.
+	own := order(2)
+	for n := 0; outbox.BucketOf(own.ParticipantID) < outbox.Buckets/2; n++ {
+		own.ParticipantID = fmt.Sprintf("upper-%d", n)
+	}
+	if _, err := r.Enqueue(t.Context(), own); !errors.Is(err, outbox.ErrOtherCell) {
+		t.Errorf("to the cell that has lost its map: %v", err)
+	}
+	more := order(3)
+	more.ParticipantID = in.ParticipantID
+	results, err := r.EnqueueBatch(t.Context(), []payment.Instruction{own, more})
+	east.must(err)
+	wantRefused(t, "to it in a batch", results[0].Fault, "RH009", "it may have been restored")
+	wantReceipt(t, results[1].Receipt, nil, 2, false)
+	err = pgx.BeginFunc(t.Context(), west.ingest, func(tx pgx.Tx) error {
+		_, err := r.EnqueueTx(t.Context(), tx, own)
+		return err
+	})
+	if !errors.Is(err, outbox.ErrOtherCell) {
+		t.Errorf("to it in a transaction: %v", err)
+	}
 	wantStream(t, west.Cell, 0)
 }

@@ -34,12 +34,17 @@ func twoCells(t *testing.T) (east, west *cellDesk) {
 	east.must(east.act(`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'the first')`))
 	west.must(west.joins(east))
 	east.must(east.learns(west))
+	west.must(west.learns(east))
+	east.must(east.confirms(west))
+	west.must(west.confirms(east))
 	return east, west
 }
 
 func unnamedCell(t *testing.T, name string) *cellDesk {
 	t.Helper()
 	d := newDesk(t)
+	// Databases of tests are copies of one, and have the constant that it has.
+	d.do(`UPDATE railhead.payment_outbox_settings SET rail_key_namespace = gen_random_uuid()`)
 	return &cellDesk{desk: d, name: name, acts: d.Conn(t, celltest.Operator)}
 }
 
@@ -60,20 +65,54 @@ func (c *cellDesk) directory() (id, cells, changes string) {
 	err := c.acts.QueryRow(c.t.Context(), `
 		SELECT (SELECT directory_id::text FROM railhead.payment_cells WHERE here),
 		  (SELECT jsonb_agg(c)::text FROM railhead.payment_cells c),
-		  (SELECT jsonb_agg(c)::text FROM railhead.payment_cell_changes c)`).Scan(&id, &cells, &changes)
+		  (SELECT coalesce(jsonb_agg(c), '[]')::text FROM railhead.payment_cell_changes c)`).Scan(&id, &cells, &changes)
 	c.must(err)
 	return id, cells, changes
 }
 
 func (c *cellDesk) joins(other *cellDesk) error {
-	id, cells, changes := other.directory()
-	return c.act(`SELECT railhead.name_cell($1, $2, 'railhead', 'it grows', $3, $4, $5)`,
-		c.name, strings.ToUpper(c.name), id, cells, changes)
+	id, cells, _ := other.directory()
+	if err := c.act(`SELECT railhead.name_cell($1, $2, 'railhead', 'it grows', $3, $4)`, c.name, strings.ToUpper(c.name), id,
+		cells); err != nil {
+		return err
+	}
+	return c.learns(other)
 }
 
+// learns gives a cell what another one knows, once the one has recorded on which server the other is.
 func (c *cellDesk) learns(other *cellDesk) error {
 	id, cells, changes := other.directory()
-	return c.act(`SELECT railhead.learn_cells($1, $2, $3)`, id, cells, changes)
+	if err := c.act(`SELECT railhead.learn_cells($1, $2, '[]')`, id, cells); err != nil {
+		return err
+	}
+	if err := c.act(`SELECT railhead.note_cell_server($1, $2, 'a test')`, other.name, other.server()); err != nil {
+		return err
+	}
+	return c.act(`SELECT railhead.learn_cells($1, $2, $3, $4)`, id, cells, changes, c.servers(other))
+}
+
+// confirms says that the map was compared with those of others, all that the cell knows.
+func (c *cellDesk) confirms(others ...*cellDesk) error {
+	names := make([]string, 0, len(others))
+	for _, other := range others {
+		names = append(names, other.name)
+	}
+	return c.act(`SELECT railhead.confirm_map(railhead.map_server(), $1, '{}', NULL)`, names)
+}
+
+// server is the one on which a map is read now.
+func (c *cellDesk) server() string {
+	c.t.Helper()
+	return c.text(`SELECT railhead.map_server()`)
+}
+
+// servers are those of a cell and of another one, as learn_cells takes them.
+func (c *cellDesk) servers(other *cellDesk) string {
+	return c.readOn(c.server(), other, other.server())
+}
+
+func (c *cellDesk) readOn(own string, other *cellDesk, server string) string {
+	return fmt.Sprintf(`[{"cell": %q, "server": %q}, {"cell": %q, "server": %q}]`, c.name, own, other.name, server)
 }
 
 // gives gives buckets to another cell, which learns it.
@@ -292,6 +331,7 @@ func TestEnqueueByOldSnapshot(t *testing.T) {
 	east.must(east.act(`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'the first')`))
 	enqueue(west, func() { west.must(west.joins(east)) })
 	east.must(east.learns(west))
+	east.must(east.confirms(west))
 	enqueue(east, func() { east.must(east.gives(west, outbox.BucketOf("p1"))) })
 }
 
@@ -299,7 +339,7 @@ func TestEnqueueByOldSnapshot(t *testing.T) {
 func TestMapOfCells(t *testing.T) {
 	t.Parallel()
 	east, west := twoCells(t)
-	id, cells, changes := east.directory()
+	id, cells, _ := east.directory()
 	refused := func(c *cellDesk, state, sql string, args ...any) {
 		t.Helper()
 		if err := c.act(sql, args...); ledger.SQLState(err) != state {
@@ -322,26 +362,27 @@ func TestMapOfCells(t *testing.T) {
 	refused(west, "RH020", `SELECT railhead.give_buckets('{1}', 'east', 'why')`)
 	refused(west, "RH020", `SELECT railhead.learn_cells(gen_random_uuid(), '[]', '[]')`)
 	refused(west, "RH020", `SELECT railhead.learn_cells($1, '[]', jsonb_build_array(jsonb_build_object('bucket', 1,
-		'version', 3, 'cell', 'east', 'cell_id', $2::text, 'reason', 'x', 'changed_by', 'x', 'changed_at', now())))`, id, east.id())
+		'version', 3, 'cell', 'east', 'cell_id', $2::text, 'reason', 'x', 'changed_by', 'x', 'changed_at', now())),
+		$3)`, id, east.id(), west.servers(east))
 	refused(east, "RH020", `SELECT railhead.name_cell('east', 'EAST2', 'railhead', 'why')`)
 	refused(east, "RH020", `SELECT railhead.name_cell('east', 'EAST', 'other', 'why')`)
-	refused(east, "RH020", `SELECT railhead.name_cell('east', 'EAST', 'railhead', 'why', NULL, '[]', '[]', gen_random_uuid())`)
-	refused(east, "RH002", `SELECT railhead.settle_buckets('{1}', '{2}', 'east', '')`)
+	refused(east, "RH020", `SELECT railhead.name_cell('east', 'EAST', 'railhead', 'why', NULL, '[]', gen_random_uuid())`)
+	refused(east, "RH002", `SELECT railhead.settle_buckets('{1}', '{2}', 'east', '', '[]')`)
 	for _, of := range [][2]string{
 		{"{}", "{}"}, {"{1}", "{2,3}"}, {"{1024}", "{2}"}, {"{1}", "{NULL}"}, {"{1,1}", "{2,3}"},
 	} {
-		refused(east, "RH002", `SELECT railhead.settle_buckets($1, $2, 'east', 'why')`, of[0], of[1])
+		refused(east, "RH002", `SELECT railhead.settle_buckets($1, $2, 'east', 'why', '[]')`, of[0], of[1])
 	}
-	refused(east, "RH010", `SELECT railhead.settle_buckets('{1}', '{2}', 'north', 'why')`)
-	refused(east, "RH020", `SELECT railhead.settle_buckets('{1}', '{1}', 'east', 'why')`)
+	refused(east, "RH010", `SELECT railhead.settle_buckets('{1}', '{2}', 'north', 'why', '[]')`)
+	refused(east, "RH020", `SELECT railhead.settle_buckets('{1}', '{1}', 'east', 'why', '[]')`)
 	refused(east, "RH002", `SELECT railhead.confirm_map(railhead.map_server(), '{west,NULL}', '{}', NULL)`)
 	refused(east, "RH002", `SELECT railhead.confirm_map(railhead.map_server(), NULL, '{}', NULL)`)
 	refused(east, "RH002", `SELECT railhead.confirm_map(railhead.map_server(), '{}', '{west}', NULL)`)
 	refused(east, "RH020", `SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', NULL)`)
 	for _, sql := range []string{
 		`SELECT railhead.give_buckets('{1}', 'west', 'why')`, `SELECT railhead.learn_cells(gen_random_uuid(), '[]', '[]')`,
-		`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'why')`, `SELECT railhead.flush_map()`,
-		`SELECT railhead.settle_buckets('{1}', '{2}', 'east', 'why')`, `SELECT railhead.confirm_map(railhead.map_server(), '{west}', '{}', NULL)`,
+		`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'why')`, `SELECT railhead.flush_map('x')`,
+		`SELECT railhead.settle_buckets('{1}', '{2}', 'east', 'why', '[]')`, `SELECT railhead.confirm_map(railhead.map_server(), '{west}', '{}', NULL)`,
 	} {
 		tx, err := east.acts.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 		east.must(err)
@@ -354,12 +395,10 @@ func TestMapOfCells(t *testing.T) {
 	// A cell joins while it is empty, and with a whole copy.
 	north := unnamedCell(t, "north")
 	refused(north, "RH010", `SELECT railhead.give_buckets('{1}', 'west', 'why')`)
-	refused(north, "RH020", `SELECT railhead.learn_cells($1, $2, $3)`, id, cells, changes)
+	refused(north, "RH020", `SELECT railhead.learn_cells($1, $2, '[]')`, id, cells)
 	refused(north, "RH020", `SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', NULL)`)
-	refused(north, "RH020", `SELECT railhead.name_cell('west', 'WEST', 'railhead', 'why', $1, $2, $3)`, id, cells, changes)
-	refused(north, "RH020", `SELECT railhead.name_cell('west', 'WEST2', 'railhead', 'why', $1, $2, $3, $4)`, id, cells, changes,
-		west.id())
-	refused(north, "RH020", `SELECT railhead.name_cell('north', 'NORTH', 'railhead', 'why', $1, $2, '[]')`, id, cells)
+	refused(north, "RH020", `SELECT railhead.name_cell('west', 'WEST', 'railhead', 'why', $1, $2)`, id, cells)
+	refused(north, "RH020", `SELECT railhead.name_cell('west', 'WEST2', 'railhead', 'why', $1, $2, $3)`, id, cells, west.id())
 	north.enqueue()
 	err := north.joins(east)
 	if ledger.SQLState(err) != "RH020" || !strings.Contains(err.Error(), "participants have enqueued in this cell") {
@@ -393,8 +432,8 @@ func TestMapOfCells(t *testing.T) {
 	for _, sql := range []string{
 		`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'mine')`, `SELECT railhead.give_buckets('{1}', 'west', 'mine')`,
 		`SELECT railhead.learn_cells(gen_random_uuid(), '[]', '[]')`, `UPDATE railhead.payment_buckets SET cell = 'west'`,
-		`SELECT railhead.settle_buckets('{1}', '{9}', 'west', 'mine')`, `SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', 'mine')`,
-		`SELECT railhead.flush_map()`,
+		`SELECT railhead.settle_buckets('{1}', '{9}', 'west', 'mine', '[]')`, `SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', 'mine')`,
+		`SELECT railhead.flush_map('x')`,
 		`INSERT INTO railhead.payment_cell_changes (bucket, version, cell, reason) VALUES (1, 9, 'east', 'mine')`,
 		`INSERT INTO railhead.payment_cell_checks (system_identifier, timeline, server_started_at, compared, gone)
 			VALUES ('1', 1, now(), '{}', '{}')`,

@@ -63,6 +63,10 @@ func TestRailKeyNamespaceIsConstant(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	super := cell.Conn(t, "")
+	_, err := openIngest(t, cell, 1).Enqueue(t.Context(), order(1))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, sql := range []string{
 		`UPDATE railhead.payment_outbox_settings SET rail_key_namespace = gen_random_uuid()`,
 		`DELETE FROM railhead.payment_outbox_settings`,

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +21,7 @@ type guard struct {
 }
 
 var (
-	guardCreated = regexp.MustCompile(`(?s)CREATE TRIGGER (\w+)\s.*?;`)
+	guardCreated = regexp.MustCompile(`(?s)CREATE (?:OR REPLACE )?TRIGGER (\w+)\s.*?;`)
 	guardEnabled = regexp.MustCompile(`ALTER TABLE [a-z0-9_]+\.(\w+) ENABLE ALWAYS TRIGGER (\w+);`)
 	guardDropped = regexp.MustCompile(`DROP TRIGGER (?:IF EXISTS )?(\w+) ON `)
 )
@@ -41,6 +42,7 @@ var guardsOf = perCell[[]guard]{make: func(cell string) ([]guard, error) {
 			created[found[1]] = strings.Join(strings.Fields(found[0]), " ")
 		}
 		for _, found := range guardEnabled.FindAllStringSubmatch(migration.SQL, -1) {
+			guards = slices.DeleteFunc(guards, func(g guard) bool { return g.trigger == found[2] }) // it was replaced
 			guards = append(guards, guard{table: found[1], trigger: found[2], create: created[found[2]]})
 		}
 	}

@@ -103,7 +103,17 @@ func (a cellAct) write(cmd *cobra.Command, said string, failed error) error {
 			return errors.Join(failed, err)
 		}
 	}
-	return failed
+	return errors.Join(failed, writeStrays(o, a.Map.Strays))
+}
+
+// writeStrays names the settings because of which nothing is spread.
+func writeStrays(o output, strays []cells.Stray) error {
+	for _, stray := range strays {
+		if err := o.text("setting %s, which no map names: %s\n", stray.Setting, oneLine(stray.Why)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeLate says of a cell what it has not learned, or does not take.
@@ -121,9 +131,11 @@ func writeLate(o output, cell cells.CellState) error {
 			"railhead cell sync\n", cell.Name, cell.Later)
 	case cell.Behind > 0:
 		return o.text("cell %s does not know %d changes of buckets: railhead cell sync\n", cell.Name, cell.Behind)
+	case cell.Standby:
+		return o.text("cell %s was read from a standby, which can't tell whether it takes instructions\n", cell.Name)
 	case !cell.Confirmed:
-		return o.text("cell %s takes no new participants, because its server was started or promoted: railhead cell sync\n",
-			cell.Name)
+		return o.text("cell %s takes no instruction, because its map was not compared since its server was started or "+
+			"promoted: railhead cell sync\n", cell.Name)
 	default:
 		return nil
 	}
@@ -214,9 +226,11 @@ func cellRejoinCommand() *cobra.Command {
 		Long: "Give a cell its map again whose database was restored to a time before it had one: until then it takes the\n" +
 			"participants of all cells, so run this before traffic reaches it. RAILHEAD_OPERATOR_URL is that of another\n" +
 			"cell of the directory, and all of them must be reached. The cell takes its own buckets once its server is\n" +
-			"accepted (railhead timeline accept) and it has learned of them (railhead cell sync), and at once if its server\n" +
-			"is accepted. Any database without a map can be made the cell: look first where the variable leads. A cell\n" +
-			"that has a map, however old, does not rejoin: railhead cell sync is enough.\n\n" + cellHelp,
+			"accepted (railhead timeline accept) and it has learned of them (railhead cell sync).\n\n" +
+			"Only a database from which the cell was made can rejoin: it is recognised by the constant of its rail keys.\n" +
+			"If participants have enqueued in it since it was restored to a time before it joined, their rail keys are not\n" +
+			"those of the directory, and it is refused: restore it again, to a later time. A cell that has a map, however\n" +
+			"old, does not rejoin: railhead cell sync is enough.\n\n" + cellHelp,
 		Example: "  railhead cell rejoin west --reason 'restored from the backup of 3:00, ticket 4712'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -235,7 +249,7 @@ func cellRejoinCommand() *cobra.Command {
 }
 
 func cellAssignCommand() *cobra.Command {
-	var reason string
+	var said cells.Said
 	command := &cobra.Command{
 		Use: "assign CELL BUCKETS", Short: "Give buckets of participants to a cell",
 		Long: "Give buckets to a cell: numbers of 0 to 1023 and ranges, with commas between. The cell that has them\n" +
@@ -243,7 +257,8 @@ func cellAssignCommand() *cobra.Command {
 			"which is milliseconds, no cell takes them, and a caller repeats its call.\n\n" +
 			"Buckets whose participants have payments stay where they are: payments can't be moved. The act then gives\n" +
 			"none of that cell's, and names one of them. The cell and each that ever had one of the buckets must be\n" +
-			"reached, or nothing is changed. The command can be repeated: it completes what was broken off.\n\n" + cellHelp,
+			"reached, or nothing is changed; --without leaves out one that had a bucket before and is lost. The command\n" +
+			"can be repeated: it completes what was broken off.\n\n" + cellHelp,
 		Example: "  railhead cell assign west 512-1023 --reason 'half of the new participants, ticket 4711'",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -252,7 +267,7 @@ func cellAssignCommand() *cobra.Command {
 				return usage(err)
 			}
 			return withCells(cmd.Context(), func(start *operator.Operator, at cells.Acts) error {
-				n, given, err := cells.Assign(cmd.Context(), start, args[0], buckets, reason, at)
+				n, given, err := cells.Assign(cmd.Context(), start, args[0], buckets, said, at)
 				if n == nil {
 					return awayCode(err)
 				}
@@ -262,7 +277,8 @@ func cellAssignCommand() *cobra.Command {
 			})
 		},
 	}
-	needReason(command, &reason)
+	needReason(command, &said.Reason)
+	allowWithout(command, &said.Without)
 	return command
 }
 
@@ -285,66 +301,39 @@ func awayCode(err error) error {
 }
 
 func cellSettleCommand() *cobra.Command {
-	var reason string
+	var said cells.Said
 	command := &cobra.Command{
-		Use: "settle CELL BUCKETS", Short: "Say which cell takes buckets about which maps contradict each other",
+		Use: "settle CELL BUCKETS", Short: "Say which cell takes buckets that are in doubt, or those of a lost cell",
 		Long: "Say which cell takes buckets about which the maps of cells contradict each other: one of their databases\n" +
 			"was restored to a time before it gave them, and then gave them to another cell. No cell takes them until\n" +
 			"then. Find out first which cells have payments of their participants, compare these with the rails, and\n" +
 			"choose the cell that goes on with them. All cells must be reached. railhead cell status names the buckets.\n\n" +
+			"The buckets of a cell that is lost for good are settled --without it. Its payments are lost with it: compare\n" +
+			"with the rails first. The cell that takes them does not know their keys: a repeated call of what another cell\n" +
+			"has stored is a new payment there. Close enqueue of these participants first (railhead intake, in the cell\n" +
+			"that takes them), until their callers have stopped to repeat such calls.\n\n" +
 			cellHelp,
-		Example: "  railhead cell settle west 5-6 --reason 'west has their payments, ticket 4712'",
-		Args:    cobra.ExactArgs(2),
+		Example: "  railhead cell settle west 5-6 --reason 'west has their payments, ticket 4712'\n" +
+			"  railhead cell settle west 0-511 --without north --reason 'north burned down, ticket 4713'",
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			buckets, err := cells.Buckets(args[1])
 			if err != nil {
 				return usage(err)
 			}
 			return withCells(cmd.Context(), func(start *operator.Operator, at cells.Acts) error {
-				n, settled, err := cells.Settle(cmd.Context(), start, args[0], buckets, reason, at)
+				n, settled, err := cells.Settle(cmd.Context(), start, args[0], buckets, said, at)
 				if err != nil {
 					return awayCode(err)
 				}
 				defer n.Close()
 				done := cellAct{Act: "SETTLE_BUCKETS", Cell: args[0], Changed: true, Map: n.State()}
-				return done.write(cmd, fmt.Sprintf("%d buckets are settled: cell %s takes them", settled, args[0]), nil)
+				return done.write(cmd, fmt.Sprintf("%d buckets are settled: cell %s takes them, and does "+
+					"not know the keys that other cells stored of them", settled, args[0]), nil)
 			})
 		},
 	}
-	needReason(command, &reason)
-	return command
-}
-
-func cellSyncCommand() *cobra.Command {
-	var without cells.Without
-	command := &cobra.Command{
-		Use: "sync", Short: "Give each cell what the others know of the map",
-		Long: "Copy the map between all cells that can be reached: each learns the cells and the changes of buckets\n" +
-			"that it lacks. It completes an act that was broken off, and brings back a cell that was away. It gives no\n" +
-			"bucket. Run it after each failover or restore of a cell: until then the cell takes no participants that are\n" +
-			"new to it, because it may have forgotten that it gave their buckets away. That needs every cell, or --without\n" +
-			"for those that are lost, with a reason. Exit code 8 if a cell was not reached, refuses the map, or a bucket is\n" +
-			"not taken by exactly one cell.\n\n" +
-			cellHelp,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(without.Cells) > 0 && strings.TrimSpace(without.Reason) == "" {
-				return usage(errors.New("--without needs --reason: a bucket that was given to that cell and forgotten is taken " +
-					"twice"))
-			}
-			return withCells(cmd.Context(), func(start *operator.Operator, at cells.Acts) error {
-				n, err := cells.Sync(cmd.Context(), start, at, without)
-				if err != nil {
-					return err
-				}
-				defer n.Close()
-				return writeMap(outputOf(cmd), n.State())
-			})
-		},
-	}
-	command.Flags().StringSliceVar(&without.Cells, "without", nil,
-		"go on without a cell that is lost: the maps of the others are confirmed although it was not compared")
-	command.Flags().StringVar(&without.Reason, "reason", "",
-		"why, with --without, or where there never was another cell; it is stored")
+	needReason(command, &said.Reason)
+	allowWithout(command, &said.Without)
 	return command
 }

@@ -63,11 +63,12 @@ func writeCells(o output, d reader.Directory) error {
 }
 
 func cellStatusCommand() *cobra.Command {
-	return &cobra.Command{
+	var lost []string
+	command := &cobra.Command{
 		Use: "status", Short: "Compare the maps of all cells",
 		Long: "Read the map of every cell of the directory, and compare them: whether each bucket is taken by exactly\n" +
 			"one cell, and which cell does not know a change yet. It changes nothing. Exit code 8 if a cell was not reached,\n" +
-			"a bucket is not taken by exactly one, or a cell takes no new participants. It begins with the cell of\n" +
+			"a bucket is not taken by exactly one, or a cell takes no instruction. It begins with the cell of\n" +
 			"RAILHEAD_READER_URL, finds a cell with setting WEST by RAILHEAD_READER_URL_WEST, and looks into every\n" +
 			"variable of that form: a cell that was restored may not know the others.",
 		Args: cobra.NoArgs,
@@ -81,19 +82,22 @@ func cellStatusCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return writeMap(outputOf(cmd), state)
+				return writeMap(outputOf(cmd), state, lost)
 			})
 		},
 	}
+	command.Flags().StringSliceVar(&lost, "without", nil,
+		"a cell that is lost for good, and has no bucket: that it is away is not counted")
+	return command
 }
 
 // errUnsoundMap ends a comparison that found something.
 var errUnsoundMap = errors.New("the map of cells is not whole")
 
 // writeMap prints the state of the map. The error has the exit code of a comparison that failed.
-func writeMap(o output, state cells.State) error {
+func writeMap(o output, state cells.State, lost []string) error {
 	unsound := error(nil)
-	if !state.Sound() {
+	if !state.Sound(lost...) {
 		unsound = withCode(exitProof, errUnsoundMap)
 	}
 	if o.json {
@@ -115,10 +119,8 @@ func writeMap(o output, state cells.State) error {
 			return errors.Join(unsound, err)
 		}
 	}
-	for _, stray := range state.Strays {
-		if err := o.text("setting %s, which no map names: %s\n", stray.Setting, oneLine(stray.Why)); err != nil {
-			return errors.Join(unsound, err)
-		}
+	if err := writeStrays(o, state.Strays); err != nil {
+		return errors.Join(unsound, err)
 	}
 	for _, each := range []struct {
 		buckets []int

@@ -37,7 +37,14 @@ func First(ctx context.Context, cell reader.Cell, reason string, at Acts) (id st
 		id, err = conn.NameCell(ctx, cell, reason, reader.Directory{})
 		return err
 	})
-	return id, err
+	if err != nil || own.ID != "" {
+		return id, err
+	}
+	// It goes on taking instructions when it learns of a second cell.
+	if own, err = conn.Directory(ctx); err != nil {
+		return id, err
+	}
+	return id, conn.ConfirmMap(ctx, own.Server, nil, nil, reason)
 }
 
 // peek reads the map of the cell of a setting.
@@ -55,7 +62,7 @@ func peek(ctx context.Context, setting string, at Acts) (reader.Directory, error
 func Add(
 	ctx context.Context, start *operator.Operator, cell reader.Cell, reason string, at Acts,
 ) (after *Operators, changed bool, err error) {
-	n, err := Sync(ctx, start, at.without(cell.Setting), Without{})
+	n, err := Sync(ctx, start, at.without(cell.Setting), Said{})
 	if err != nil {
 		return nil, false, err
 	}
@@ -84,16 +91,17 @@ func Add(
 	if err != nil {
 		return nil, false, err
 	}
-	after, err = Sync(ctx, conn, at, Without{})
+	after, err = Sync(ctx, conn, at, Said{})
 	return after, changed, err
 }
 
 // Rejoin gives a cell its map again whose database was restored to a time before it had one. All
-// other cells must be reached. It takes what they know to be its own once its server is accepted.
+// other cells must be reached. It takes what they know to be its own once its server is accepted. The
+// Left of the cell is how many participants of other cells have enqueued there since it was restored.
 func Rejoin(
 	ctx context.Context, start *operator.Operator, name, reason string, at Acts,
 ) (*Operators, error) {
-	n, err := Sync(ctx, start, at, Without{})
+	n, err := Sync(ctx, start, at, Said{})
 	if err != nil {
 		return nil, err
 	}
@@ -120,21 +128,29 @@ func Rejoin(
 	if err != nil {
 		return nil, err
 	}
-	return Sync(ctx, start, at, Without{})
+	after, err := Sync(ctx, start, at, Said{Servers: []string{name}, Reason: reason})
+	if err != nil {
+		return nil, err
+	}
+	if after.of(name).Left, err = conn.ForeignParticipants(ctx); err != nil {
+		after.Close()
+		return nil, err
+	}
+	return after, nil
 }
 
 // Assign assigns buckets to a cell: each cell that has some of them gives them, and then the cell
 // learns of it. It returns how many were given. The cell, and each that ever had one of the
-// buckets, must be reached, or nothing is changed. The net is that after the act; with
-// ErrUnlearned no cell takes the buckets until an act is repeated.
+// buckets and is not left out on purpose, must be reached, or nothing is changed. The net is that after
+// the act; with ErrUnlearned no cell takes the buckets until an act is repeated.
 func Assign(
-	ctx context.Context, start *operator.Operator, to string, buckets []int, reason string, at Acts,
+	ctx context.Context, start *operator.Operator, to string, buckets []int, said Said, at Acts,
 ) (after *Operators, given int, err error) {
-	n, err := Sync(ctx, start, at, Without{})
+	n, err := Sync(ctx, start, at, said)
 	if err != nil {
 		return nil, 0, err
 	}
-	given, err = give(ctx, n, to, buckets, reason)
+	given, err = give(ctx, n, to, buckets, said)
 	if given == 0 && err != nil {
 		n.Close()
 		return nil, 0, err
@@ -143,7 +159,7 @@ func Assign(
 		return n, 0, nil
 	}
 	n.Close()
-	after, failed := Sync(ctx, start, at, Without{})
+	after, failed := Sync(ctx, start, at, said)
 	if failed == nil {
 		failed = after.of(to).Err
 	}
@@ -155,7 +171,7 @@ func Assign(
 
 // give has each owner give its buckets. It checks first that every cell that ever had one was
 // reached: one that was restored may take it again.
-func give(ctx context.Context, n *Operators, to string, buckets []int, reason string) (given int, err error) {
+func give(ctx context.Context, n *Operators, to string, buckets []int, said Said) (given int, err error) {
 	target := n.of(to)
 	if target == nil {
 		return 0, fmt.Errorf("%w: the directory has no cell %s", outbox.ErrNotFound, to)
@@ -177,6 +193,9 @@ func give(ctx context.Context, n *Operators, to string, buckets []int, reason st
 	}
 	var away []error
 	for _, name := range needs {
+		if slices.Contains(said.Without, name) && len(by[name]) == 0 && name != to {
+			continue
+		}
 		if one := n.of(name); one == nil {
 			away = append(away, fmt.Errorf("%w: cell %s is not in the directory", ErrAway, name))
 		} else if err := one.away(); err != nil {
@@ -186,15 +205,15 @@ func give(ctx context.Context, n *Operators, to string, buckets []int, reason st
 	if len(away) > 0 {
 		return 0, errors.Join(away...)
 	}
-	if len(by) > 0 && !target.Directory.Settled {
+	if len(by) > 0 && (!target.Directory.Settled || !target.Directory.Confirmed) {
 		return 0, fmt.Errorf("%w: cell %s would not take the buckets: its server was started, promoted or restored, and is "+
-			"not accepted yet", outbox.ErrNotAllowed, to)
+			"not accepted yet, or its map was not compared with those of all cells", outbox.ErrNotAllowed, to)
 	}
 	for _, owner := range needs[1:] {
 		if len(by[owner]) == 0 {
 			continue
 		}
-		err := patiently(ctx, func() error { return n.of(owner).Conn.GiveBuckets(ctx, by[owner], to, reason) })
+		err := patiently(ctx, func() error { return n.of(owner).Conn.GiveBuckets(ctx, by[owner], to, said.Reason) })
 		if err != nil && (errors.Is(err, outbox.ErrCommitUnknown) || ctx.Err() != nil) {
 			return given, fmt.Errorf("cell %s may have given %d buckets, which is not known: run railhead cell sync: %w", owner,
 				len(by[owner]), err)
@@ -207,12 +226,12 @@ func give(ctx context.Context, n *Operators, to string, buckets []int, reason st
 	return given, nil
 }
 
-// Settle says which cell takes buckets about which the maps contradict each other. Every cell must
-// be reached. It returns how many buckets were contradicted.
+// Settle says which cell takes buckets about which the maps contradict each other, or whose cell is lost:
+// one that is left out on purpose. Every other cell must be reached. It returns how many were settled.
 func Settle(
-	ctx context.Context, start *operator.Operator, to string, buckets []int, reason string, at Acts,
+	ctx context.Context, start *operator.Operator, to string, buckets []int, said Said, at Acts,
 ) (after *Operators, settled int, err error) {
-	n, err := Sync(ctx, start, at, Without{})
+	n, err := Sync(ctx, start, at, said)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -221,36 +240,49 @@ func Settle(
 	if target == nil {
 		return nil, 0, fmt.Errorf("%w: the directory has no cell %s", outbox.ErrNotFound, to)
 	}
-	if err := n.whole(""); err != nil {
+	if err := n.whole(said.Without...); err != nil {
 		return nil, 0, err
 	}
-	contradicted := n.State().Contradicted
+	contradicted, owners := n.State().Contradicted, n.Directory.Owners()
 	var versions []int
 	for _, bucket := range buckets {
-		if !slices.Contains(contradicted, bucket) {
-			return nil, 0, fmt.Errorf("%w: no map contradicts another one about bucket %d", outbox.ErrNotAllowed, bucket)
+		lost := slices.Contains(said.Without, owners[bucket]) && n.of(owners[bucket]).Directory.ID == ""
+		if !lost && !slices.Contains(contradicted, bucket) {
+			return nil, 0, fmt.Errorf("%w: no map contradicts another one about bucket %d, and its cell %s was not left out as "+
+				"lost", outbox.ErrNotAllowed, bucket, owners[bucket])
 		}
 		versions = append(versions, n.newest(bucket)+1)
 	}
 	// The cell that takes them is the last: the others refuse them by then.
 	order := append([]*Reached[*operator.Operator]{}, target)
 	for i := range n.Cells {
-		if n.Cells[i].Name != to {
+		if n.Cells[i].Name != to && n.Cells[i].Directory.ID != "" {
 			order = append(order, &n.Cells[i])
 		}
 	}
 	slices.Reverse(order)
 	for _, one := range order {
 		err := patiently(ctx, func() error {
-			_, err := one.Conn.SettleBuckets(ctx, buckets, versions, to, reason)
+			_, err := one.Conn.SettleBuckets(ctx, buckets, versions, to, said.Reason, n.readBy(one))
 			return err
 		})
 		if err != nil {
 			return nil, 0, fmt.Errorf("cell %s: %w: repeat the command, or run railhead cell sync", one.Name, err)
 		}
 	}
-	after, err = Sync(ctx, start, at, Without{})
+	after, err = Sync(ctx, start, at, said)
 	return after, len(buckets), err
+}
+
+// readBy are the servers on which the maps were read, and those on which a cell knew the ones that were not reached.
+func (n *Net[C]) readBy(one *Reached[C]) []operator.CellServer {
+	servers := n.servers()
+	for _, cell := range one.Directory.Cells {
+		if other := n.of(cell.Name); cell.Server != "" && other != nil && other.Directory.ID == "" {
+			servers = append(servers, operator.CellServer{Cell: cell.Name, Server: cell.Server})
+		}
+	}
+	return servers
 }
 
 // newest is the highest version of a bucket that any cell knows.

@@ -117,7 +117,7 @@ func (n *Net[C]) of(name string) *Reached[C] {
 
 // flusher is a Conn that can wait until what it has read of the map is durable.
 type flusher interface {
-	FlushMap(ctx context.Context) error
+	FlushMap(ctx context.Context, server string) error
 }
 
 // copyOf reads the map of a cell. With an operator's connection it waits until that is durable: a
@@ -127,7 +127,7 @@ func copyOf(ctx context.Context, conn Conn) (reader.Directory, error) {
 	if f, can := conn.(flusher); can && err == nil && d.ID != "" {
 		ctx, cancel := context.WithTimeout(ctx, flushWithin)
 		defer cancel()
-		err = f.FlushMap(ctx)
+		err = f.FlushMap(ctx, d.Server)
 	}
 	if err != nil {
 		return reader.Directory{}, err
@@ -257,6 +257,28 @@ func (n *Net[C]) merge(copied reader.Directory) {
 	})
 }
 
+// reread reads the maps of the cells again that were reached. The error of one that can't be read any
+// more, or leads elsewhere, is that of its Reached.
+func (n *Net[C]) reread(ctx context.Context) {
+	n.changes, n.Directory.Changes = nil, nil
+	for i := range n.Cells {
+		one := &n.Cells[i]
+		if one.Directory.ID == "" {
+			continue
+		}
+		d, err := copyOf(ctx, one.Conn)
+		if err == nil && !isCell(d, n.Directory.ID, one.Cell) {
+			err = fmt.Errorf("%w: setting %s leads to %s now", ErrOtherCell, one.Setting, place(d))
+		}
+		if err != nil {
+			one.Directory, one.Err = reader.Directory{}, cmp.Or(one.Err, err)
+			continue
+		}
+		one.Directory = d
+		n.merge(d)
+	}
+}
+
 // missing is the part of all copies that differs from one of them. A change that it has with another
 // cell is part of it, so that the cell learns of the contradiction.
 func (n *Net[C]) missing(known reader.Directory) reader.Directory {
@@ -299,11 +321,12 @@ func (r *Reached[C]) away() error {
 	return fmt.Errorf("%w: cell %s: %w", ErrAway, r.Name, r.Err)
 }
 
-// whole is the error of an act that needs every cell of the directory, and every setting to lead to one.
-func (n *Net[C]) whole(but string) error {
+// whole is the error of an act that needs every cell of the directory but some, and every setting to lead
+// to one.
+func (n *Net[C]) whole(but ...string) error {
 	var failed []error
 	for i := range n.Cells {
-		if n.Cells[i].Name != but {
+		if !slices.Contains(but, n.Cells[i].Name) {
 			failed = append(failed, n.Cells[i].away())
 		}
 	}

@@ -111,7 +111,7 @@ func (w *world) assign(start, to, buckets string) (int, error) {
 	w.Helper()
 	some, err := cells.Buckets(buckets)
 	w.must(err)
-	n, given, err := cells.Assign(w.Context(), w.operator(start), to, some, "a test", w.at())
+	n, given, err := cells.Assign(w.Context(), w.operator(start), to, some, cells.Said{Reason: "a test"}, w.at())
 	if n != nil {
 		n.Close()
 	}
@@ -214,7 +214,7 @@ func TestAssignGoesOn(t *testing.T) {
 					t.Errorf("once more: %d given, %v", given, err)
 				}
 			} else {
-				n, err := cells.Sync(t.Context(), w.operator("NORTH"), w.at(), cells.Without{})
+				n, err := cells.Sync(t.Context(), w.operator("NORTH"), w.at(), cells.Said{})
 				w.must(err)
 				n.Close()
 			}
@@ -283,7 +283,7 @@ func TestCellAway(t *testing.T) {
 	if state := w.state("NORTH"); state.Cells[2].Behind != 11 || !slices.Equal(state.Untaken, []int{}) {
 		t.Errorf("once it is back: %+v", state)
 	}
-	n, err := cells.Sync(t.Context(), w.operator("NORTH"), w.at(), cells.Without{})
+	n, err := cells.Sync(t.Context(), w.operator("NORTH"), w.at(), cells.Said{})
 	w.must(err)
 	n.Close()
 	if state := w.state("NORTH"); !state.Sound() || state.Cells[2].Behind != 0 {

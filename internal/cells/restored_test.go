@@ -40,11 +40,23 @@ func (w *world) forgetMap(setting string) {
 func (w *world) unsettle(setting string) {
 	w.cells[setting].Exec(`ALTER TABLE railhead.payment_accepted_timelines DISABLE TRIGGER ALL`)
 	w.cells[setting].Exec(`UPDATE railhead.payment_accepted_timelines SET timeline = timeline + 1000`)
+	w.restart(setting)
+}
+
+// restart makes the last comparison of a cell's map one of an earlier start of its server.
+func (w *world) restart(setting string) {
+	for _, sql := range []string{
+		`ALTER TABLE railhead.payment_cell_checks DISABLE TRIGGER payment_cell_checks_append_only`,
+		`UPDATE railhead.payment_cell_checks SET server_started_at = server_started_at - interval '1 day'`,
+		`UPDATE railhead.payment_outbox_settings SET singleton = true`, // makes payment_outbox_rules anew
+	} {
+		w.cells[setting].Exec(sql)
+	}
 }
 
 func (w *world) sync(start string, without ...string) cells.State {
 	w.Helper()
-	n, err := cells.Sync(w.Context(), w.operator(start), w.at(), cells.Without{Cells: without, Reason: "a test"})
+	n, err := cells.Sync(w.Context(), w.operator(start), w.at(), cells.Said{Without: without, Reason: "a test"})
 	w.must(err)
 	defer n.Close()
 	return n.State()
@@ -172,7 +184,7 @@ func TestUnconfirmed(t *testing.T) {
 	if state := w.sync("WEST"); state.Cells[0].Confirmed {
 		t.Errorf("with a cell away: %+v", state)
 	}
-	_, err := cells.Sync(t.Context(), w.operator("WEST"), w.at(), cells.Without{Cells: []string{"south"}})
+	_, err := cells.Sync(t.Context(), w.operator("WEST"), w.at(), cells.Said{Without: []string{"south"}})
 	if !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("without a cell that there is not: %v", err)
 	}
@@ -222,7 +234,7 @@ func TestSettle(t *testing.T) {
 		}
 	}
 	settle := func(to string, buckets ...int) error {
-		n, settled, err := cells.Settle(t.Context(), w.operator("EAST"), to, buckets, "a test", w.at())
+		n, settled, err := cells.Settle(t.Context(), w.operator("EAST"), to, buckets, cells.Said{Reason: "a test"}, w.at())
 		if err == nil {
 			n.Close()
 		}
@@ -244,7 +256,7 @@ func TestSettle(t *testing.T) {
 	w.away["NORTH"] = false
 	w.must(settle("west", 5))
 	// Broken off after the first cell: the next look at the maps completes it.
-	_, err = w.operator("EAST").SettleBuckets(t.Context(), []int{6}, []int{3}, "north", "broken off here")
+	_, err = w.operator("EAST").SettleBuckets(t.Context(), []int{6}, []int{3}, "north", "broken off here", nil)
 	w.must(err)
 	if state := w.sync("WEST"); !state.Sound() || state.Cells[1].Takes != 1 || state.Cells[2].Takes != 1 {
 		t.Errorf("settled: %+v", state)
@@ -335,11 +347,11 @@ func TestUnflushed(t *testing.T) {
 	w.directory("EAST", "WEST")
 	w.must(w.operator("EAST").GiveBuckets(t.Context(), []int{5}, "west", "a test"))
 	east := w.cells["EAST"]
-	east.Exec(`REVOKE EXECUTE ON FUNCTION railhead.flush_map() FROM railhead_operator`)
+	east.Exec(`REVOKE EXECUTE ON FUNCTION railhead.flush_map FROM railhead_operator`)
 	if state := w.sync("WEST"); state.Cells[0].Away == "" || of(state, "west").Takes != 0 {
 		t.Errorf("before it is durable: %+v", state.Cells)
 	}
-	east.Exec(`GRANT EXECUTE ON FUNCTION railhead.flush_map() TO railhead_operator`)
+	east.Exec(`GRANT EXECUTE ON FUNCTION railhead.flush_map TO railhead_operator`)
 	if state := w.sync("WEST"); !state.Sound() || of(state, "west").Takes != 1 {
 		t.Errorf("once it is durable: %+v", state.Cells)
 	}

@@ -16,9 +16,10 @@ type CellState struct {
 	Setting   string `json:"setting"`
 	Schema    string `json:"cell_schema"`
 	Buckets   int    `json:"buckets"`        // by the newest map that is known
-	Takes     int    `json:"takes"`          // by its own copy; -1: it was not reached
+	Takes     int    `json:"takes"`          // by its own copy, 0 while that is not confirmed; -1: it was not reached
 	Behind    int    `json:"behind"`         // changes of buckets that it has not learned of
-	Confirmed bool   `json:"confirmed"`      // it takes new participants: see reader.Directory
+	Confirmed bool   `json:"confirmed"`      // it takes instructions: see reader.Directory
+	Standby   bool   `json:"standby"`        // it was read from a standby, which can't tell
 	Later     int    `json:"later"`          // buckets that it takes once its server is accepted
 	Left      int    `json:"left_behind"`    // participants whose buckets it has lost by this act
 	Away      string `json:"away,omitempty"` // why it was not reached
@@ -42,11 +43,12 @@ type State struct {
 	Unknown []int `json:"unknown"`
 }
 
-// Sound reports whether exactly one cell takes each bucket, as far as the cells that are known can tell.
-func (s State) Sound() bool {
+// Sound reports whether exactly one cell takes each bucket, as far as the cells that are known can tell. Cells that are
+// lost for good, and have no bucket, are left out.
+func (s State) Sound(lost ...string) bool {
 	return len(s.Untaken) == 0 && len(s.Doubled) == 0 && len(s.Contradicted) == 0 && len(s.Unknown) == 0 &&
 		len(s.Strays) == 0 && !slices.ContainsFunc(s.Cells, func(c CellState) bool {
-		return c.Away != "" || c.Refuses != "" || !c.Confirmed
+		return !slices.Contains(lost, c.Name) && (c.Away != "" || c.Refuses != "" || !c.Confirmed)
 	})
 }
 
@@ -69,6 +71,10 @@ func (n *Net[C]) State() State {
 		switch {
 		case one.Directory.ID != "":
 			state.Takes, state.Confirmed = len(one.Directory.Takes), one.Directory.Confirmed
+			state.Standby = one.Directory.Server == ""
+			if !state.Confirmed && !state.Standby {
+				state.Takes = 0
+			}
 			state.Later, state.Left = one.later(), one.Left
 			for _, bucket := range one.Directory.Takes {
 				takers[bucket] = append(takers[bucket], one.Name)
@@ -85,7 +91,7 @@ func (n *Net[C]) State() State {
 	}
 	for bucket, owner := range owners {
 		switch takes := takers[bucket]; {
-		case len(takes) > 1, len(takes) == 1 && takes[0] != owner && !contradicted[bucket]:
+		case len(takes) > 1, len(takes) == 1 && (takes[0] != owner || contradicted[bucket]):
 			s.Doubled = append(s.Doubled, bucket)
 		case contradicted[bucket]:
 			s.Contradicted = append(s.Contradicted, bucket)

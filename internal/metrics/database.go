@@ -150,7 +150,9 @@ var (
 		"Size that the disk can hold, as configured; 0 if it is not.")
 	expiring = desc("railhead_expiring_soon",
 		"Instructions that have been in pending for half a minute and expire within 15 minutes.")
-	suspended  = desc("railhead_suspension_open", "Whether a suspension is open.")
+	suspended   = desc("railhead_suspension_open", "Whether a suspension is open.")
+	unconfirmed = desc("railhead_map_unconfirmed",
+		"Whether the cell takes no instruction, because its map was not compared since its server was started or promoted.")
 	eventsHeld = desc("railhead_events_held_seconds",
 		"Age of the oldest row that callers are not told of yet, because an older transaction is under way.")
 	clockOffset = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
@@ -163,7 +165,8 @@ func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
 		depth, railRelayers, oldestDue, letters, stuck, unknown, orderBlocked, orderBlockedAge, railLetters,
 		conflicts, paused, closedGates, components, heartbeat, deadTuples,
-		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, eventsHeld, clockOffset, up, statsAge,
+		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, unconfirmed, eventsHeld, clockOffset,
+		up, statsAge,
 	} {
 		ch <- each
 	}
@@ -185,6 +188,7 @@ func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, stuck, float64(g.Stuck))
 	gauge(ch, expiring, float64(g.ExpiringSoon))
 	gauge(ch, suspended, flag(g.Suspended))
+	gauge(ch, unconfirmed, flag(g.Unconfirmed))
 	gauge(ch, eventsHeld, g.EventsHeld.Seconds())
 	gauge(ch, deadTuples, float64(g.PendingDeadTuples))
 	gauge(ch, oldestHolder, held.Seconds())

@@ -29,6 +29,7 @@ var elsewhere = []struct {
 	{page: "railhead cell add", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
 	{page: "railhead cell assign", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
 	{page: "railhead cell rejoin", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
+	{page: "railhead cell sync", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
 	{page: "railhead cell settle", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
 	{page: "docs/performance.md", begins: "make bench ", because: "it measures for half an hour"},
 	{page: "docs/performance.md", begins: "make bench-scale ", because: "it needs 15 GB of disk"},

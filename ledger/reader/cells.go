@@ -21,6 +21,15 @@ type Cell struct {
 	Reason  string    `json:"reason"`
 	AddedBy string    `json:"added_by"` // the login
 	AddedAt time.Time `json:"added_at"`
+
+	// Namespace is the UUID from which the cells of a directory derive rail keys; JoinedWith is that
+	// which the database of the cell had before it joined. Both are empty in a directory that was begun
+	// before migration 25.
+	Namespace  string `json:"rail_key_namespace,omitempty"`
+	JoinedWith string `json:"joined_with,omitempty"`
+	// Server is the newest server on which the cell whose copy this is has seen the other one; empty:
+	// none, or it is the cell itself.
+	Server string `json:"-"`
 }
 
 // BucketChange is a cell to which a bucket was given.
@@ -47,9 +56,12 @@ type Directory struct {
 	// Contradicted are the buckets that it does not take because another cell's map contradicts its own.
 	Contradicted []int
 	// Confirmed: its map is known to be complete since the server was started or promoted. If it is
-	// not, the cell takes no participant that is new to it.
+	// not, the cell takes no instruction.
 	Confirmed bool
-	// Server names the start and timeline of the server under which this was read; empty on a standby.
+	// Compared: its map was compared with those of the other cells on this start of the server.
+	Compared bool
+	// Server names the server on which this was read: system identifier, timeline, start, and how often
+	// its data was found to have gone back since; empty on a standby.
 	Server string
 	// Settled: the rows of the cell are known to be complete. If they are not, it is given no bucket.
 	Settled bool
@@ -77,7 +89,8 @@ func (r *Reader) Directory(ctx context.Context) (Directory, error) {
 			var err error
 			d.Cells, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Cell, err error) {
 				here := false
-				err = row.Scan(&c.Name, &c.ID, &c.Setting, &c.Schema, &d.ID, &here, &c.Reason, &c.AddedBy, &c.AddedAt)
+				err = row.Scan(&c.Name, &c.ID, &c.Setting, &c.Schema, &d.ID, &here, &c.Reason, &c.AddedBy, &c.AddedAt,
+					&c.Namespace, &c.JoinedWith, &c.Server)
 				if here {
 					d.Here = c.Name
 				}
@@ -94,7 +107,7 @@ func (r *Reader) Directory(ctx context.Context) (Directory, error) {
 			return err
 		})
 		batch.Queue(r.db.SQL["directory_buckets"]).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&d.Takes, &d.Contradicted, &d.Confirmed, &d.Server, &d.Settled)
+			return row.Scan(&d.Takes, &d.Contradicted, &d.Confirmed, &d.Server, &d.Settled, &d.Compared)
 		})
 	})
 	if err == nil && len(d.Changes) > changesMax {
@@ -104,4 +117,16 @@ func (r *Reader) Directory(ctx context.Context) (Directory, error) {
 		return Directory{}, fmt.Errorf("reading the directory of cells: %w", err)
 	}
 	return d, nil
+}
+
+// MapIsConfirmed reports whether the cell takes instructions by its map of cells; without a map it always does.
+// Otherwise its map was not compared with those of the other cells since its server was started or promoted.
+func (r *Reader) MapIsConfirmed(ctx context.Context) (confirmed bool, err error) {
+	err = r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["map_is_confirmed"]).QueryRow(func(row pgx.Row) error { return row.Scan(&confirmed) })
+	})
+	if err != nil {
+		return false, fmt.Errorf("reading whether the map of cells is confirmed: %w", err)
+	}
+	return confirmed, nil
 }

@@ -72,12 +72,12 @@ func (r *Reader) Database(ctx context.Context) (Database, error) {
 	var d Database
 	var now time.Time
 	var live, expiring, heldMS int64
-	var suspended bool
+	var suspended, unconfirmed bool
 	var attempts, instructions []string
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["gauges_server"], 0).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&now, &d.Bytes, &live, &d.DeadRows, &expiring, &d.DefaultRows, &suspended, &heldMS, &attempts,
-				&instructions)
+			return row.Scan(&now, &d.Bytes, &live, &d.DeadRows, &expiring, &d.DefaultRows, &suspended, &unconfirmed, &heldMS,
+				&attempts, &instructions)
 		})
 		batch.Queue(r.db.SQL["database_holders"], holdersShown).Query(store.Collect(&d.Holders, scanSnapshotHolder))
 		batch.Queue(r.db.SQL["database_logins"], loginsShown).

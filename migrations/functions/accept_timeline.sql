@@ -15,7 +15,7 @@
 --          none of that time was accepted; or if no component has compared this start. RH020 in a
 --          directory of cells, if the map was not compared, or payments of other cells are pending.
 --          55P03 after 5 s of waiting for a lock.
--- reads:   outbox_heartbeats; payment_cells, payment_cell_checks, payment_buckets, payment_paused_participants, and
+-- reads:   outbox_heartbeats; payment_cells, what require_confirmed_map reads, payment_buckets, payment_paused_participants, and
 --          of a cell that is in a directory every row of payment_outbox_pending.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
@@ -77,16 +77,7 @@ BEGIN
         to_char(suspended.opened_at, shape));
   END IF;
   IF EXISTS (SELECT FROM {cell}.payment_cells) AND NOT {cell}.server_is_settled() THEN
-    IF NOT EXISTS (
-      SELECT FROM {cell}.payment_cell_checks k
-      WHERE (k.system_identifier, k.timeline, k.server_started_at)
-        = (accept_timeline.system_identifier, accept_timeline.timeline, pg_postmaster_start_time()))
-    THEN
-      RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = 'the map of cells was not compared with those of the other cells since the server was started or '
-          'promoted: this cell may have forgotten that it gave participants away',
-        HINT = 'railhead cell sync, then repeat this.';
-    END IF;
+    PERFORM {cell}.require_confirmed_map('accepting the server');
     SELECT count(*) AS n, min(p.participant_id) AS first INTO foreigners
     FROM {cell}.payment_outbox_pending p
     JOIN {cell}.payment_buckets b ON b.bucket = {cell}.cell_bucket(p.participant_id)

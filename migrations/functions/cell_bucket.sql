@@ -3,8 +3,8 @@
 --   outbox.BucketOf computes the same in Go. It never changes: participants would get other cells.
 --
 --   The function is one expression, which the planner inlines. It therefore sets no search_path.
--- reads, writes, locks: nothing.   called by: takes_participant, refuse_foreign_participant, give_buckets,
---          learn_cells, payment_outbox_violation, accept_timeline; ingest, api, operator, readonly, auditor.
+-- reads, writes, locks: nothing.   called by: takes_participant, the enqueue functions, refuse_foreign_participant, give_buckets,
+--          learn_cells, foreign_participants, payment_outbox_violation, accept_timeline; ingest, api, operator, readonly, auditor.
 CREATE OR REPLACE FUNCTION {cell}.cell_bucket(participant_id text) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

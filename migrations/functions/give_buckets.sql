@@ -5,10 +5,12 @@
 --   versions of a bucket are one chain.
 -- errors:  RH002 no reason, or a bucket outside of 0 to 1023; RH010 this cell has no map, or the other
 --          cell is not in it; RH020 another cell has one of the buckets, cells contradict each other
---          about one, participants of them have enqueued here, or this database may have forgotten
---          participants (require_settled_server); 25001 above READ COMMITTED; 55P03 after 5 s of
---          waiting for a lock.
--- reads:   payment_cells, what require_settled_server reads; participant_outbox_sequences, every row once.
+--          about one, participants of them have enqueued here, this database may have forgotten
+--          participants (require_settled_server, require_confirmed_map) or calls that callers may still
+--          repeat (forgotten_calls_until), or the rail keys of the cells differ; 25001 above READ
+--          COMMITTED; 55P03 after 5 s of waiting for a lock.
+-- reads:   payment_cells, payment_outbox_settings, what require_settled_server, require_confirmed_map and
+--          forgotten_calls_until read; participant_outbox_sequences, every row once.
 -- writes:  payment_cell_changes, payment_buckets, payment_outbox_rules by its trigger, payment_operator_log.
 -- locks:   the rows of the buckets, for which only the first instructions of their participants wait.
 -- called by: operator.
@@ -16,6 +18,7 @@ CREATE OR REPLACE FUNCTION {cell}.give_buckets(buckets integer[], cell text, rea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
 AS $$
 DECLARE
   given CONSTANT integer[] := ARRAY(SELECT DISTINCT g FROM unnest(give_buckets.buckets) AS g ORDER BY g);
@@ -26,6 +29,13 @@ BEGIN
   PERFORM {cell}.require_reason(give_buckets.reason);
   PERFORM {cell}.require_durable_map();
   PERFORM {cell}.require_settled_server('giving buckets away');
+  PERFORM {cell}.require_confirmed_map('giving buckets away');
+  IF {cell}.forgotten_calls_until() > clock_timestamp() THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('until %s callers may repeat calls that this database has forgotten: their participants are not known here, and another cell would send their payments as new ones',
+        to_char({cell}.forgotten_calls_until(), 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+      HINT = 'Give the buckets away after that time (repeated_within of payment_outbox_settings after the acceptance).';
+  END IF;
   IF given = '{}' OR array_position(given, NULL) IS NOT NULL OR given[1] < 0 OR given[cardinality(given)] > 1023 THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'buckets are numbers of 0 to 1023';
   END IF;
@@ -35,6 +45,12 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH010',
       MESSAGE = format('this cell knows no other cell %s', coalesce(quote_literal(left(give_buckets.cell, 64)), 'NULL')),
       HINT = 'Add it first: railhead cell add.';
+  END IF;
+  IF taker.rail_key_namespace IS DISTINCT FROM (SELECT s.rail_key_namespace FROM {cell}.payment_outbox_settings s) THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('cell %s derives other rail keys than this one: a rail would not recognise a payment that both send',
+        taker.name),
+      HINT = 'The directory was begun by an older version. Begin a new one with new cells.';
   END IF;
   PERFORM FROM {cell}.payment_buckets b WHERE b.bucket = ANY (given) ORDER BY b.bucket FOR UPDATE;
   SELECT count(*) AS n, min(b.bucket) AS first INTO held

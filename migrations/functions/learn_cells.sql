@@ -1,9 +1,12 @@
--- learn_cells(directory_id uuid, cells jsonb, changes jsonb)
+-- learn_cells(directory_id uuid, cells jsonb, changes jsonb [, servers jsonb])
 --   -> (learned integer, contradicted integer, later integer, left_behind integer)
 --   Appends what another cell of the directory knows and this one does not. cells and changes are rows
 --   of payment_cells and payment_cell_changes as JSON, every change of each bucket that differs. It
---   trusts its caller that these rows are durable in the cell that they are of (flush_map). Each
---   bucket is judged by itself, and in doubt this cell does not take it:
+--   trusts its caller that these rows are durable in the cell that they are of (flush_map). servers names
+--   every cell whose map went into the copy, with the server on which it was read (map_server), and is
+--   compared with what is known here of that cell (note_cell_server): a copy from before a failover or a
+--   restore is refused. Without servers only cells are learned, and no changes. Each bucket is judged by
+--   itself, and in doubt this cell does not take it:
 --   - A newer change that gives it to another cell ends that this cell takes it, whatever it holds.
 --   - A change that gives it to this cell makes this cell take its participants: the cell that gave
 --     it has committed the change and refuses them. While this database may have forgotten that it
@@ -15,15 +18,17 @@
 --          other about; later, the buckets that it has and does not take yet; left_behind, the participants here whose buckets
 --          this call has ended: this database was restored, and they have enqueued since.
 -- errors:  RH020 this cell is not of the directory, a cell of the copy has the name and not the id,
---          setting or schema of a known one, or a change leaves out the one before it; 25001 above
---          READ COMMITTED; 55P03 after 5 s of waiting for a lock.
--- reads:   what server_is_settled reads; participant_outbox_sequences, every row once, if this cell
+--          setting, schema or namespace of a known one, or derives other rail keys than this cell, servers are
+--          missing or one of them is not the known one (require_cell_servers), or a change leaves out the one before it; 25001
+--          above READ COMMITTED; 55P03 after 5 s of waiting for a lock.
+-- reads:   what require_cell_servers and server_is_settled read; participant_outbox_sequences, every row once, if this cell
 --          had one of the buckets.
 -- writes:  payment_cells, payment_cell_changes, payment_buckets, payment_outbox_rules by its trigger,
 --          payment_operator_log.
--- locks:   the rows of the buckets, for which only the first instructions of their participants wait.
+-- locks:   payment_cell_servers, against a note_cell_server that is under way; the rows of the buckets, for
+--          which only the first instructions of their participants wait.
 -- called by: operator, name_cell.
-CREATE OR REPLACE FUNCTION {cell}.learn_cells(directory_id uuid, cells jsonb, changes jsonb,
+CREATE OR REPLACE FUNCTION {cell}.learn_cells(directory_id uuid, cells jsonb, changes jsonb, servers jsonb DEFAULT NULL,
   OUT learned integer, OUT contradicted integer, OUT later integer, OUT left_behind integer)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -42,20 +47,38 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'this database is not a cell of that directory',
       HINT = 'Add it first: railhead cell add.';
   END IF;
+  IF servers IS NULL AND changes <> '[]' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'it is not said on which servers the maps were read',
+      HINT = 'Copy the map with this version: railhead cell sync.';
+  END IF;
+  PERFORM {cell}.require_cell_servers(servers);
   SELECT c.name INTO named
-  FROM jsonb_to_recordset(cells) AS c(name text, cell_id uuid, setting text, cell_schema text)
+  FROM jsonb_to_recordset(cells) AS c(name text, cell_id uuid, setting text, cell_schema text, rail_key_namespace uuid,
+    joined_with uuid)
   JOIN {cell}.payment_cells k ON k.name = c.name COLLATE "C" OR k.cell_id = c.cell_id
-  WHERE (k.name, k.cell_id, k.setting, k.cell_schema) IS DISTINCT FROM (c.name, c.cell_id, c.setting, c.cell_schema)
+  WHERE (k.name, k.cell_id, k.setting, k.cell_schema, k.rail_key_namespace, k.joined_with)
+    IS DISTINCT FROM (c.name, c.cell_id, c.setting, c.cell_schema, c.rail_key_namespace, c.joined_with)
   LIMIT 1;
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('cell %s of the copy is not the cell of that name that this cell knows', left(named, 64)),
       HINT = 'Two databases were given one name, or a setting leads to another database.';
   END IF;
-  INSERT INTO {cell}.payment_cells (name, cell_id, setting, cell_schema, directory_id, here, reason, added_by, added_at)
-  SELECT c.name, c.cell_id, c.setting, c.cell_schema, learn_cells.directory_id, false, c.reason, c.added_by, c.added_at
-  FROM jsonb_to_recordset(cells) AS c(name text, cell_id uuid, setting text, cell_schema text, reason text, added_by text,
-    added_at timestamptz)
+  SELECT c.name INTO named
+  FROM jsonb_to_recordset(cells) AS c(name text, rail_key_namespace uuid)
+  WHERE c.rail_key_namespace IS DISTINCT FROM here.rail_key_namespace
+  LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('cell %s of the copy derives other rail keys than this cell', left(named, 64)),
+      HINT = 'The directory was begun by an older version. Begin a new one with new cells.';
+  END IF;
+  INSERT INTO {cell}.payment_cells (name, cell_id, setting, cell_schema, directory_id, here, rail_key_namespace,
+    joined_with, reason, added_by, added_at)
+  SELECT c.name, c.cell_id, c.setting, c.cell_schema, learn_cells.directory_id, false, c.rail_key_namespace,
+    c.joined_with, c.reason, c.added_by, c.added_at
+  FROM jsonb_to_recordset(cells) AS c(name text, cell_id uuid, setting text, cell_schema text, rail_key_namespace uuid,
+    joined_with uuid, reason text, added_by text, added_at timestamptz)
   ON CONFLICT ON CONSTRAINT payment_cells_pk DO NOTHING;
 
   touched := ARRAY(
@@ -81,6 +104,13 @@ BEGIN
       JOIN {cell}.payment_cell_changes k ON k.bucket = g.bucket AND k.version = g.version
       LEFT JOIN settled s ON s.bucket = g.bucket
       WHERE k.cell_id IS DISTINCT FROM g.cell_id AND g.version >= coalesce(s.version, 0)
+      UNION
+      SELECT g.bucket
+      FROM given g
+      LEFT JOIN settled s ON s.bucket = g.bucket
+      WHERE g.version >= coalesce(s.version, 0)
+      GROUP BY g.bucket, g.version
+      HAVING count(DISTINCT g.cell_id) > 1
       UNION
       SELECT b.bucket
       FROM {cell}.payment_buckets b
@@ -124,14 +154,17 @@ BEGIN
   WHERE b.bucket = k.bucket AND b.bucket <> ALL (disputed) AND b.version < k.version;
   SELECT count(*) INTO later FROM {cell}.payment_buckets b
   WHERE b.cell = here.name AND NOT b.mine AND NOT b.contradicted;
-  IF later > 0 AND {cell}.server_is_settled() THEN
+  IF later > 0 AND servers IS NOT NULL AND {cell}.server_is_settled() THEN
     UPDATE {cell}.payment_buckets b SET mine = true
     WHERE b.cell = here.name AND NOT b.mine AND NOT b.contradicted;
     learned := greatest(learned, later);
     later := 0;
   END IF;
   -- What this cell had and has no more was given away by itself, and then forgotten by a restore.
-  ended := ARRAY(SELECT b.bucket FROM {cell}.payment_buckets b WHERE b.bucket = ANY (ended) AND NOT b.mine);
+  ended := ARRAY(
+    SELECT b.bucket FROM {cell}.payment_buckets b
+    WHERE b.bucket = ANY (ended) AND NOT b.mine AND (b.contradicted OR b.cell <> here.name)
+    ORDER BY b.bucket);
   left_behind := 0;
   IF ended <> '{}' THEN
     SELECT count(*) INTO left_behind FROM {cell}.participant_outbox_sequences s

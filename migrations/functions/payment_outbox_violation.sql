@@ -78,8 +78,8 @@ BEGIN
         CASE
           WHEN b.contradicted THEN format(
             'the maps of cells contradict each other about bucket %s of the participant, so that no cell takes it', b.bucket)
-          WHEN b.mine THEN 'the database of this cell may have gone back in time: until its map is compared with those of '
-            'the other cells, it takes no participant that is new to it'
+          WHEN b.mine THEN 'the server of this cell was started or promoted, and may have gone back in time: until its map '
+            'was compared with those of the other cells, it takes no instruction'
           WHEN b.cell IS NULL OR EXISTS (SELECT FROM {cell}.payment_cells c WHERE c.here AND c.name = b.cell)
             THEN format('this cell does not take bucket %s of the participant yet: it has to learn the map of cells', b.bucket)
           ELSE format('the participant belongs to cell %s: bucket %s, version %s of its map', b.cell, b.bucket, b.version)

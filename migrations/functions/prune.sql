@@ -85,9 +85,9 @@ BEGIN
         AND (h.kind <> 'relayer' OR EXISTS (
           SELECT FROM {cell}.outbox_heartbeats n
           WHERE n.kind = 'relayer' AND (n.last_tick_at, n.name) > (h.last_tick_at, h.name) AND n.vouched >= h.vouched))
-        AND (h.kind = 'callback' OR NOT h.vouched OR EXISTS (
+        AND (h.kind NOT IN ('relayer', 'reaper') OR NOT h.vouched OR EXISTS (
           SELECT FROM {cell}.outbox_heartbeats n
-          WHERE n.kind <> 'callback' AND n.vouched AND (n.last_tick_at, n.name) > (h.last_tick_at, h.name)
+          WHERE n.kind IN ('relayer', 'reaper') AND n.vouched AND (n.last_tick_at, n.name) > (h.last_tick_at, h.name)
             AND n.server_started_at >= h.server_started_at))
       ORDER BY h.name
       FOR UPDATE OF h SKIP LOCKED) o;

@@ -11,8 +11,8 @@
 --                   a heartbeat older than a day: its absence, or a newer row, proves nothing.
 --   claim_missing   The row of the last claim does not exist. A claim older than a day may have
 --                   left the archive with its month.
---   vouched         Some worker has compared this start with its memory. A callback endpoint,
---                   which the Internet reaches, does not vouch for senders.
+--   vouched         A relayer or a reaper has compared this start with its memory. Others do not vouch
+--                   for senders: the Internet reaches callback endpoints and APIs.
 --   known           Some relayer has run on this cell, under any name.
 --   outdated        Some relayer had a heartbeat before this start and more than 15 minutes after
 --                   the memory was made, which is longer than a relayer goes without a check; or
@@ -60,7 +60,7 @@ AS $$
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
       LIMIT 1) IS NULL AS claim_missing,
-    EXISTS (SELECT FROM beat b WHERE b.vouched AND b.kind <> 'callback') AS vouched,
+    EXISTS (SELECT FROM beat b WHERE b.vouched AND b.kind IN ('relayer', 'reaper')) AS vouched,
     EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer') AS known,
     coalesce((SELECT max(b.before_start) FROM beat b
       WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false)

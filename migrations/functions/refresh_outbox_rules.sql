@@ -8,8 +8,8 @@
 --   committed.
 -- errors:  40001 above READ COMMITTED if the row has changed since the snapshot.
 -- reads:   payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_rails,
---          payment_closed_gates, payment_cells, payment_buckets, and what required_fields
---          reads.
+--          payment_closed_gates, payment_cells, payment_buckets, payment_cell_checks,
+--          and what required_fields and server_went_back read.
 -- writes:  payment_outbox_rules.   locks: its row, until the transaction ends.
 -- called by: the triggers of those tables.
 CREATE OR REPLACE FUNCTION {cell}.refresh_outbox_rules() RETURNS trigger
@@ -21,7 +21,7 @@ BEGIN
   INSERT INTO {cell}.payment_outbox_rules AS r
     (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers,
       rail_types, forbidden, digits,
-     required, closed_gates, own_buckets)
+      required, closed_gates, own_buckets, confirmed_start)
   SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
     s.refuse_card_numbers, ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL
       ORDER BY p.rail_type),
@@ -33,7 +33,13 @@ BEGIN
     (SELECT array_agg({cell}.gate_mark(g.scope, g.name) ORDER BY g.scope, g.name) FROM {cell}.payment_closed_gates g),
     (SELECT CASE WHEN EXISTS (SELECT FROM {cell}.payment_cells)
         THEN string_agg(b.mine::integer::text, '' ORDER BY b.bucket)::bit(1024) END
-     FROM {cell}.payment_buckets b)
+     FROM {cell}.payment_buckets b),
+    CASE WHEN EXISTS (
+      SELECT FROM {cell}.payment_cell_checks k
+      WHERE k.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
+        AND k.timeline = {cell}.server_timeline() AND k.server_started_at = pg_postmaster_start_time()
+        AND k.went_back = {cell}.server_went_back())
+      THEN pg_postmaster_start_time() END
   FROM {cell}.payment_outbox_settings s
   ON CONFLICT ON CONSTRAINT payment_outbox_rules_pk DO UPDATE SET
     allow_second_key = excluded.allow_second_key,
@@ -47,7 +53,8 @@ BEGIN
     digits = excluded.digits,
     required = excluded.required,
     closed_gates = excluded.closed_gates,
-    own_buckets = excluded.own_buckets;
+    own_buckets = excluded.own_buckets,
+    confirmed_start = excluded.confirmed_start;
   RETURN NULL;
 END
 $$;

@@ -1,7 +1,7 @@
 -- server_is_settled() -> boolean
 --   Whether the rows of this cell are known to be complete: no suspension is open; the server and
---   timeline of this session were accepted; and some worker has compared this start of the server
---   with its memory, or an operator has accepted it since. A cell on which no relayer has run has
+--   timeline of this session were accepted; and a relayer or a reaper has compared this start of the server
+--   with its memory (no other component has one), or an operator has accepted it since. A cell on which no relayer has run has
 --   sent nothing. While the rows are not known to be complete, a payment that seems not to have
 --   been sent may have been sent, and must not be ended for that reason.
 -- reads:   payment_outbox_suspensions, payment_accepted_timelines, outbox_heartbeats.   locks: nothing.
@@ -23,7 +23,7 @@ BEGIN
       AND (
         EXISTS (
           SELECT FROM {cell}.outbox_heartbeats h
-          WHERE h.vouched AND h.kind <> 'callback' AND h.server_started_at = pg_postmaster_start_time())
+          WHERE h.vouched AND h.kind IN ('relayer', 'reaper') AND h.server_started_at = pg_postmaster_start_time())
         OR EXISTS (
           SELECT FROM {cell}.payment_outbox_suspensions s
           WHERE s.accepted_at <= clock_timestamp() AND s.server_started_at = pg_postmaster_start_time())

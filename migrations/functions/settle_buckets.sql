@@ -1,20 +1,23 @@
--- settle_buckets(buckets integer[], versions integer[], cell text, reason text) -> integer
+-- settle_buckets(buckets integer[], versions integer[], cell text, reason text, servers jsonb) -> integer
 --   Says which cell takes buckets about which the maps of cells contradict each other, and returns how
 --   many were settled by this call. It appends a change with the given version of each bucket, which
 --   must be higher than any that any cell knows, and replaces all before it. It has to be called in
 --   every cell of the directory with the same arguments, and last in the cell that is to take them:
---   until then no cell takes them. A repeated call changes nothing.
+--   until then no cell takes them. servers is as in learn_cells, and has the cells that are left out, too,
+--   with the server that this cell knows: one that came back meanwhile was compared, and is on another. A
+--   repeated call changes nothing.
 -- errors:  RH002 no reason, or arrays that are null, of different length, or with a bucket outside of
 --          0 to 1023; RH010 this cell has no map, or does not know the cell; RH020 this cell
 --          knows a version that is as high, or it takes the buckets and its database may have forgotten
---          something (require_settled_server); 25001 above READ COMMITTED; 55P03 after 5 s of
+--          something (require_settled_server, require_confirmed_map), or a map was read on another server than the
+--          known one (require_cell_servers); 25001 above READ COMMITTED; 55P03 after 5 s of
 --          waiting for a lock.
--- reads:   payment_cells, what require_settled_server reads.
+-- reads:   payment_cells, what require_settled_server, require_confirmed_map and require_cell_servers read.
 -- writes:  payment_cell_changes, payment_buckets, payment_outbox_rules by its trigger, payment_operator_log.
--- locks:   the rows of the buckets, for which only the first instructions of their participants wait.
+-- locks:   payment_cell_servers, against a note_cell_server that is under way; the rows of the buckets, for which only the first instructions of their participants wait.
 -- called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.settle_buckets(buckets integer[], versions integer[], cell text, reason text)
-  RETURNS integer
+CREATE OR REPLACE FUNCTION {cell}.settle_buckets(buckets integer[], versions integer[], cell text, reason text,
+  servers jsonb) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -32,6 +35,10 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
       MESSAGE = 'buckets are different numbers of 0 to 1023, and each has a version';
   END IF;
+  IF settle_buckets.servers IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'servers must not be null';
+  END IF;
+  PERFORM {cell}.require_cell_servers(settle_buckets.servers);
   SELECT c.* INTO taker FROM {cell}.payment_cells c WHERE c.name = settle_buckets.cell COLLATE "C";
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010',
@@ -40,6 +47,7 @@ BEGIN
   END IF;
   IF taker.here THEN
     PERFORM {cell}.require_settled_server('taking buckets');
+    PERFORM {cell}.require_confirmed_map('taking buckets');
   END IF;
   PERFORM FROM {cell}.payment_buckets b WHERE b.bucket = ANY (buckets) ORDER BY b.bucket FOR UPDATE;
   SELECT min(b.bucket) INTO wrong

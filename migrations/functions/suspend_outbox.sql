@@ -2,7 +2,8 @@
 --   Records that the database may have forgotten committed rows, so that nothing is sent or ended
 --   on its basis until an operator has compared with the rails. Returns the open suspension: the new
 --   one, or the one that was already open. An open suspension of another server, timeline or server
---   start is taken over and counts as opened now, so that it covers what this restore forgot.
+--   start is taken over and counts as opened now, so that it covers what this restore forgot. So is one
+--   of this start that was opened for another reason, once it is found that data is missing.
 --
 --   known_until is the newest moment up to which the data is complete: the last heartbeat on an
 --   earlier start of the server for which its component vouched, or -infinity if there is none. A
@@ -50,7 +51,7 @@ BEGIN
       SELECT max(CASE WHEN h.vouched AND h.server_started_at <> pg_postmaster_start_time() THEN h.last_tick_at
         ELSE h.tick_before_start END)
       FROM {cell}.outbox_heartbeats h
-      WHERE h.kind <> 'callback'), '-infinity'))
+      WHERE h.kind IN ('relayer', 'reaper')), '-infinity'))
   FROM pg_control_system() c
   ON CONFLICT ((accepted_at IS NULL)) WHERE accepted_at IS NULL DO UPDATE SET
     worker_id = excluded.worker_id, cause = excluded.cause, detail = excluded.detail,
@@ -59,6 +60,7 @@ BEGIN
     opened_at = excluded.opened_at
   WHERE (s.system_identifier, s.timeline, s.server_started_at)
     IS DISTINCT FROM (excluded.system_identifier, excluded.timeline, excluded.server_started_at)
+    OR excluded.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND s.cause NOT IN ('LOG_WENT_BACK', 'ROWS_MISSING')
   RETURNING s.suspension_id INTO id;
   RETURN coalesce(id, (SELECT s.suspension_id FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL));
 END

@@ -135,7 +135,13 @@ WHERE NOT EXISTS (
     AND r.own_buckets IS NOT DISTINCT FROM (
       SELECT string_agg(b.mine::integer::text, '' ORDER BY b.bucket)::bit(1024)
       FROM {cell}.payment_buckets b
-      HAVING EXISTS (SELECT FROM {cell}.payment_cells)))
+      HAVING EXISTS (SELECT FROM {cell}.payment_cells))
+    AND (r.confirmed_start IS NULL OR EXISTS (
+      SELECT FROM {cell}.payment_cell_checks k
+      WHERE k.server_started_at = r.confirmed_start AND k.went_back = (
+        SELECT count(*)
+        FROM {cell}.payment_outbox_suspensions u
+        WHERE u.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND u.server_started_at = r.confirmed_start))))
 UNION ALL
 SELECT 'offence', format('bucket %s: payment_buckets, by which a new participant is taken, has cell %s, and payment_cell_changes %s',
   n.bucket, coalesce(b.cell, 'none'), coalesce(k.cell, 'none')), 1

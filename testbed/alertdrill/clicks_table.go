@@ -271,6 +271,10 @@ func databaseRoutes() []route {
 				check:  `SELECT count(*) = 0 FROM ` + cell + `.payment_outbox_suspensions s WHERE s.accepted_at IS NULL`,
 			},
 		},
+		{
+			fault: "RailheadCellTakesNothing", cause: []string{toComponents},
+			says: []string{"This cell takes no instruction"}, mend: "railhead cell sync, which knows the other cells",
+		},
 	}
 }
 

@@ -51,7 +51,27 @@ func databaseFaults() []fault {
 			},
 			heal: func(context.Context, *world) error { return nil }, // the runbook's command ends it
 		},
+		{
+			// Once the cell is one of several, it stays one.
+			name: "RailheadCellTakesNothing", about: "the cell learns of a second one, which can't be reached, and was never " +
+				"compared with it", wants: page("RailheadCellTakesNothing"),
+			inject: joinDirectory,
+			heal: func(ctx context.Context, w *world) error {
+				_, err := w.shell(ctx, []string{"RAILHEAD_OPERATOR_URL_OWN=" + w.url("operator")},
+					"railhead cell sync --without other --reason 'a run of the alerts' || test $? = 8") // a cell is away
+				return err
+			},
+		},
 	}
+}
+
+// joinDirectory makes the cell the first one of a directory, and lets it know a second one.
+func joinDirectory(ctx context.Context, w *world) ([]string, error) {
+	_, err := w.admin.Exec(ctx, `SELECT `+cell+`.learn_cells(d.id, jsonb_build_array(jsonb_build_object('name', 'other', 'cell_id',
+	    gen_random_uuid(), 'setting', 'OTHER', 'cell_schema', $1, 'rail_key_namespace', s.rail_key_namespace,
+	    'joined_with', s.rail_key_namespace, 'reason', 'a run of the alerts', 'added_by', 'alerts', 'added_at', now())), '[]')
+	  FROM `+cell+`.payment_outbox_settings s, `+cell+`.name_cell('own', 'OWN', $1, 'a run of the alerts') AS d (id)`, cell)
+	return nil, err
 }
 
 func holdSnapshot(ctx context.Context, w *world) ([]string, error) {

@@ -24,7 +24,7 @@ func (r *Router[C]) Batch(
 		left[i], results[i] = i, outbox.ReceiptOrFault{Fault: unreached()}
 	}
 	stored := false
-	for end := time.Now().Add(patience); ; {
+	for end, round := time.Now().Add(patience), 0; ; round++ {
 		var again []int
 		unread := false
 		for _, part := range r.split(ctx, left, participant) {
@@ -42,6 +42,14 @@ func (r *Router[C]) Batch(
 					results[item] = outbox.ReceiptOrFault{Fault: unreached()}
 				}
 				continue
+			case errors.Is(err, outbox.ErrOtherCell): // a cell without a map refuses all of them
+				fault, _ := errors.AsType[*outbox.Fault](err)
+				for _, item := range part.items {
+					results[item] = outbox.ReceiptOrFault{Fault: fault}
+				}
+				again = append(again, part.items...)
+				r.doubt(ctx)
+				continue
 			case err != nil && stored && !errors.Is(err, outbox.ErrCommitUnknown):
 				return nil, fmt.Errorf("%w: a part is stored, and another one failed: %v",
 					outbox.ErrCommitUnknown, err) //nolint:errorlint // on purpose: the error of a part is not that of the whole
@@ -58,6 +66,9 @@ func (r *Router[C]) Batch(
 			}
 			if foreign && r.learn(ctx, part.cell) != nil {
 				unread = true
+			}
+			if foreign && round > 0 {
+				r.doubt(ctx)
 			}
 		}
 		if len(again) == 0 || unread || time.Now().After(end) || ctx.Err() != nil {

@@ -62,12 +62,13 @@ type Router[C Cell] struct {
 	schema   string   // of home, and of a cell before the map is known
 	open     func(setting, schema string) (C, error)
 
-	mu     sync.Mutex
-	known  *outbox.CellMap // nil: none was read
-	opened map[place]C
-	homeAt place     // where the map has home; zero: not known
-	read   time.Time // when the map was last read because a cell was away
-	stale  bool      // a caller's own transaction was refused
+	mu      sync.Mutex
+	known   *outbox.CellMap // nil: none was read
+	opened  map[place]C
+	homeAt  place     // where the map has home; zero: not known
+	read    time.Time // when the map was last read because a cell was away
+	renewed time.Time // when it was last read anew because a cell refused what it knew no better
+	stale   bool      // a caller's own transaction was refused
 }
 
 // New returns a router. Its home is the cell whose map is read first; without a map it takes no call:
@@ -150,67 +151,31 @@ func (r *Router[C]) load(ctx context.Context) error {
 	return err
 }
 
-// learn merges the map of a cell into the router's. It is an error if that is not whole then.
-func (r *Router[C]) learn(ctx context.Context, from C) error {
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	m, err := from.CellMap(ctx)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if any(from) == any(r.home) {
-		for _, of := range m {
-			if of.Here {
-				r.homeAt = place{of.Setting, of.Schema}
-				break
-			}
-		}
-	}
-	if r.known == nil {
-		r.known = m
-	} else {
-		r.known.Merge(m)
-	}
-	if !r.known.Whole() {
-		return outbox.ErrNoMap
-	}
-	return nil
-}
-
-// look reads the maps of the other cells because one is away, which may have given its buckets
-// before; not more often than awayEvery.
-func (r *Router[C]) look(ctx context.Context, away C) {
-	r.mu.Lock()
-	if time.Since(r.read) < awayEvery {
-		r.mu.Unlock()
-		return
-	}
-	r.read = time.Now()
-	r.mu.Unlock()
-	for _, cell := range r.all() {
-		if any(cell) != any(away) && r.learn(ctx, cell) == nil {
-			return
-		}
-	}
-}
-
-// all are the cells of the map for which there is a connection string, home first.
+// all are the cells of the map for which there is a connection string, home first, and those of settings that
+// the map does not name: a cell without buckets may have payments.
 func (r *Router[C]) all() []C {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := []C{r.home}
-	for _, of := range r.known {
+	all, named := []C{r.home}, []string{r.homeAt.setting}
+	add := func(of outbox.BucketCell) {
 		if cell, err := r.at(of); err == nil && !slices.ContainsFunc(all, func(c C) bool { return any(c) == any(cell) }) {
 			all = append(all, cell)
+		}
+	}
+	for _, of := range r.known {
+		add(of)
+		named = append(named, of.Setting)
+	}
+	for _, setting := range r.settings {
+		if !slices.Contains(named, setting) {
+			add(outbox.BucketCell{Setting: setting, Schema: r.schema, Version: 1})
 		}
 	}
 	return all
 }
 
-// All returns every cell of the map. The error is that of one for which there is no connection
-// string, or that no map could be read.
+// All returns every cell of the map, and of each other setting. The error is that of one for which there is
+// no connection string, or that no map could be read.
 func (r *Router[C]) All(ctx context.Context) ([]C, error) {
 	if err := r.load(ctx); err != nil {
 		return nil, err
@@ -242,11 +207,7 @@ func (r *Router[C]) Setting(ctx context.Context, participantID string) (string, 
 	r.stale = false
 	r.mu.Unlock()
 	if stale {
-		var failed error
-		for _, cell := range r.all() {
-			failed = errors.Join(failed, r.learn(ctx, cell))
-		}
-		if failed != nil {
+		if r.renew(ctx) != nil {
 			r.Refused()
 		}
 	}
@@ -293,6 +254,10 @@ func (r *Router[C]) Do(ctx context.Context, participantID string, call func(C) e
 			return err
 		}
 		_, now, failed := r.of(ctx, participantID)
+		if failed == nil && now == version && errors.Is(err, outbox.ErrOtherCell) {
+			r.doubt(ctx)
+			_, now, failed = r.of(ctx, participantID)
+		}
 		switch {
 		case failed == nil && now != version: // the map knew better
 		case !errors.Is(err, outbox.ErrOtherCell):

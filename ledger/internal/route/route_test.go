@@ -55,3 +55,71 @@ func TestUnreadMap(t *testing.T) {
 		t.Errorf("away: %+v, %v", results, err)
 	}
 }
+
+// TestTakenBack: a gift that the router has read was taken back by a failover. It finds the cell that takes the bucket
+// again, one by one, in a batch, and for a transaction of the caller's own.
+func TestTakenBack(t *testing.T) {
+	t.Parallel()
+	refusal := &outbox.Fault{SQLState: outbox.StateOtherCell}
+	for _, how := range []string{"one", "batch", "own"} {
+		var before, after outbox.CellMap
+		for bucket := range before {
+			before[bucket] = outbox.BucketCell{Cell: "east", Setting: "EAST", Schema: "railhead", Version: 1, Here: true}
+		}
+		after = before
+		before[outbox.BucketOf("p1")] = outbox.BucketCell{Cell: "west", Setting: "WEST", Schema: "railhead", Version: 2}
+		east, west := &twin{own: &before}, &twin{own: &after}
+		r := New(east, "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
+		call := func(cell *twin) error {
+			if east.own = &after; cell == west { // the failover
+				return refusal
+			}
+			return nil
+		}
+		var err error
+		switch how {
+		case "one":
+			err = r.Do(t.Context(), "p1", call)
+		case "batch":
+			var results []outbox.ReceiptOrFault
+			results, err = r.Batch(t.Context(), 1, func(int) string { return "p1" },
+				func(cell *twin, _ []int) ([]outbox.ReceiptOrFault, error) {
+					if call(cell) != nil {
+						return []outbox.ReceiptOrFault{{Fault: refusal}}, nil
+					}
+					return make([]outbox.ReceiptOrFault, 1), nil
+				})
+			if err == nil && results[0].Fault != nil {
+				err = results[0].Fault
+			}
+		case "own":
+			var setting string
+			if setting, err = r.Setting(t.Context(), "p1"); err != nil || setting != "WEST" {
+				t.Fatalf("%s, %v", setting, err)
+			}
+			_ = call(west)
+			r.Refused()
+			if setting, err = r.Setting(t.Context(), "p1"); setting != "EAST" {
+				t.Errorf("the cell is still %s", setting)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+}
+
+// TestCellWithoutBuckets: a cell that has no bucket may have payments, and is asked for them.
+func TestCellWithoutBuckets(t *testing.T) {
+	t.Parallel()
+	var m outbox.CellMap
+	for bucket := range m {
+		m[bucket] = outbox.BucketCell{Cell: "east", Setting: "EAST", Schema: "railhead", Version: 1, Here: true}
+	}
+	east, west := &twin{own: &m}, &twin{own: &m}
+	r := New(east, "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
+	all, err := r.All(t.Context())
+	if err != nil || len(all) != 2 || all[0] != east || all[1] != west {
+		t.Errorf("%v, %v", all, err)
+	}
+}
