@@ -106,7 +106,7 @@ func introduce(ctx context.Context, n *Operators, said Said) (agreed bool) {
 			})
 			changed = true
 		}
-		agreed = agreed && one.Err == nil
+		agreed = agreed && (one.Err == nil || slices.Contains(said.Without, one.Name))
 	}
 	if changed {
 		n.reread(ctx)
