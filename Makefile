@@ -132,6 +132,10 @@ ha: postgres $(TESTBED) ## Lose the primary of a highly available cell FAILOVERS
 	@scripts/install-ha.sh >/dev/null
 	@$(TIMED) $(TESTBED) ha -failovers $(or $(FAILOVERS),20) $(if $(SEED),-seed $(SEED)) $(if $(BREAK),-break '$(BREAK)')
 
+.PHONY: cells
+cells: programs postgres $(TESTBED) ## Break four cells on two PostgreSQLs under traffic while buckets change their cell; count by the banks' ledgers (SEED ARGS='-lasting 10m')
+	@$(TIMED) $(TESTBED) cells $(if $(SEED),-seed $(SEED)) $(ARGS)
+
 .PHONY: mutants
 mutants: postgres $(TESTBED) ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught with this very code)
 	@$(TIMED) $(TESTBED) mutants $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')

@@ -27,6 +27,7 @@ model        test PKG=./testbed/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h
 faults       faults SEEDS=3
 nemesis      nemesis MINUTES=30
 ha           ha FAILOVERS=20
+cells        cells ARGS="-lasting 10m"
 ha-page      test PKG=./testbed/ha ARGS=-page
 mutants      mutants LANES=3
 bench        bench

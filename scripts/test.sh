@@ -24,8 +24,8 @@ long=(
   Sentences
   # relayer
   NoMemory BudgetRace KilledBackends
-  # testbed/faults, testbed/outcomes
-  Nemesis Events EveryCell
+  # testbed/cells, testbed/faults, testbed/outcomes
+  NemesisOfCells Nemesis Events EveryCell
 )
 
 names=$(IFS='|'; echo "${long[*]}")

@@ -44,7 +44,7 @@ var floors = [][]string{
 	{"ingest/callback", "rails/railconfig", "bench/systems"},
 	// what observes the services, and what stands in for banks
 	{"internal/metrics", "internal/test/simrail", "testbed/calls", "bench", "bench/growth"},
-	{"bench/cmd/scale", "cmd/railhead", "testbed/money", "testbed/console", "testbed/ha", "testbed/streams"},
+	{"bench/cmd/scale", "cmd/railhead", "testbed/money", "testbed/cells", "testbed/console", "testbed/ha", "testbed/streams"},
 	{"testbed/cmd/testbed"},
 }
 

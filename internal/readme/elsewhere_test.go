@@ -20,6 +20,7 @@ var elsewhere = []struct {
 	{page: "docs/upgrades.md", begins: "make migration ", whole: true, because: "it changes the checkout; ./migrations runs what it runs"},
 	{page: "README.md", begins: "make faults ", because: "it takes hours"},
 	{page: "README.md", begins: "make ha ", because: "20 failovers take half an hour"},
+	{page: "README.md", begins: "make cells ", because: "four cells under faults take minutes; testbed/cells runs a short one"},
 	{page: "README.md", begins: "make mutants ", because: "it takes hours"},
 	{page: "README.md", begins: "make late-matrix ", because: "it takes hours"},
 	{page: "README.md", begins: "make offences ", because: "more than a hundred databases take minutes; make test plants the same"},

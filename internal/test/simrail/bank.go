@@ -62,18 +62,21 @@ func Start(shape Shape, o Options) (*Bank, error) {
 	return b, nil
 }
 
+// SecretVariable is the environment variable that has CallbackSecret, for processes.
+const SecretVariable = "SIMRAIL_SECRET"
+
 // CallbackSecret signs the callbacks of these banks. It protects nothing.
 var CallbackSecret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("the simulated banks sign by this"))
 
-// Rails returns the configuration that leads to the banks. A bank gets the instruction's own id as
-// the reference, and not the key, so that its ledger shows a payment that was executed twice
-// whatever keys were used.
-func Rails(banks ...*Bank) (railconfig.File, error) {
+// Text returns the rails file that leads to the banks. A bank gets the instruction's own id as the
+// reference, and not the key, so that its ledger shows a payment that was executed twice whatever
+// keys were used. Callbacks are signed by [CallbackSecret].
+func Text(banks ...*Bank) ([]byte, error) {
 	var all []railsfile.Rail
 	for _, b := range banks {
 		profile, err := b.Profile.JSON()
 		if err != nil {
-			return railconfig.File{}, err
+			return nil, err
 		}
 		rail := railsfile.Rail{Name: b.Profile.RailType, URL: b.URL, Profile: string(profile),
 			Reference: railsfile.Instruction, Refused: "CODE"}
@@ -81,11 +84,16 @@ func Rails(banks ...*Bank) (railconfig.File, error) {
 			rail.Inquiry = railsfile.ByKey
 		}
 		if b.calls {
-			rail.Secret = "env:SIMRAIL_SECRET"
+			rail.Secret = "env:" + SecretVariable
 		}
 		all = append(all, rail)
 	}
-	text, err := railsfile.Text(all...)
+	return railsfile.Text(all...)
+}
+
+// Rails returns the configuration of [Text].
+func Rails(banks ...*Bank) (railconfig.File, error) {
+	text, err := Text(banks...)
 	if err != nil {
 		return railconfig.File{}, err
 	}
@@ -97,4 +105,4 @@ func Callbacks(file railconfig.File) (map[string]*callback.Reader, error) {
 	return file.Callbacks(getenv)
 }
 
-func getenv(name string) string { return map[string]string{"SIMRAIL_SECRET": CallbackSecret}[name] }
+func getenv(name string) string { return map[string]string{SecretVariable: CallbackSecret}[name] }

@@ -1,6 +1,6 @@
 // Command testbed runs whole installations, breaks them on purpose, and judges what became of the
 // money by what the simulated banks have written down: see the packages of this module. Its
-// sub-commands are what make money, api, events, brokers, recovery, faults, nemesis, ha, mutants and alerts
+// sub-commands are what make money, api, events, brokers, recovery, faults, nemesis, ha, cells, mutants and alerts
 // call, at the root of the repository.
 //
 // Each exits with 0 where all is well, with 8 where something did not hold, with 2 for a wrong
@@ -37,6 +37,7 @@ var commands = []struct {
 	{"faults", "break whole installations, one fault and one seed at a time", breakAll},
 	{"nemesis", "mix every fault that can be mixed on one installation", nemesis},
 	{"ha", "lose the primary of a highly available cell again and again", failOver},
+	{"cells", "break several cells while buckets change their cell", breakCells},
 	{"mutants", "take each guard out of a copy, and see what notices", removeGuards},
 	{"alerts", "break a running installation in one way for each alert", drillAlerts},
 	{"console", "go through every page and act of the console with a browser", walkConsole},

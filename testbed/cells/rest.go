@@ -1,0 +1,117 @@
+package cells
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// mend waits, once nothing breaks any more, until every bucket is taken by exactly one cell.
+func (w *world) mend(ctx context.Context) error {
+	for _, bank := range w.banks {
+		if err := bank.SetFaults(); err != nil {
+			return err
+		}
+	}
+	return await.Until(ctx, time.Minute, "every bucket to be taken by exactly one cell", func() (bool, error) {
+		return w.sync(ctx, w.draws) == 0, nil
+	})
+}
+
+// restWithin bounds the time until nothing is under way any more.
+const restWithin = 2 * time.Minute
+
+// rest waits until every payment has ended, as operators do who send refused ones again and resolve others
+// by the banks' ledgers.
+func (w *world) rest(ctx context.Context) error {
+	left := ""
+	err := await.Until(ctx, restWithin, "every payment to have ended", func() (bool, error) {
+		left = ""
+		for _, c := range w.cells {
+			var open int
+			err := c.admin.QueryRow(ctx, `SELECT count(*) FROM supervisor_outbox_status WHERE state <> 'DISPATCHED'`).Scan(&open)
+			if err == nil && open > 0 {
+				left += fmt.Sprintf(" %s %d", c.name, open)
+				err = w.reconcile(ctx, c)
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+		return left == "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; open:%s", err, left)
+	}
+	return nil
+}
+
+// reconcile sends refused payments again, and resolves those whose outcome is not known by the banks' ledgers.
+func (w *world) reconcile(ctx context.Context, c *cell) error {
+	failed, err := c.ids(ctx, payment.Failed)
+	if err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		w.operate(ctx, c, 0, slices.Concat([]string{"dead-letter", "replay"}, failed, []string{"--reason", "once more"})...)
+	}
+	parked, err := c.ids(ctx, payment.Parked)
+	if err != nil || len(parked) == 0 {
+		return err
+	}
+	moved, err := w.moved()
+	if err != nil {
+		return err
+	}
+	for _, id := range parked {
+		var name string
+		if err := c.admin.QueryRow(ctx, `SELECT instruction_id FROM payment_outbox_keys WHERE outbox_id = $1::uuid`,
+			id).Scan(&name); err != nil {
+			return err
+		}
+		proof := []string{"--not-executed", "--rail-silent"}
+		if n := slices.IndexFunc(moved, func(r railsim.Record) bool {
+			return r.Kind == railsim.Executed && r.Reference == name
+		}); n >= 0 {
+			proof = []string{"--executed", "--rail-reference", moved[n].ID}
+		}
+		w.operate(ctx, c, 0, slices.Concat([]string{"dead-letter", "resolve", id}, proof, []string{"--evidence-date",
+			time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "compared"})...)
+	}
+	return nil
+}
+
+// ids are some payments of a state whose dead letter is open.
+func (c *cell) ids(ctx context.Context, state payment.State) (ids []string, err error) {
+	err = c.admin.QueryRow(ctx, `SELECT coalesce(array_agg(outbox_id::text), '{}') FROM (
+		SELECT outbox_id FROM supervisor_outbox_status WHERE state = $1 LIMIT 50) s`, string(state)).Scan(&ids)
+	return ids, err
+}
+
+// stop ends all services, none of which may have ended by itself.
+func (w *world) stop(context.Context) error {
+	for _, c := range w.cells {
+		for _, s := range c.services {
+			if err := s.Died(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.stopServices()
+}
+
+// prove runs the proofs in every cell.
+func (w *world) prove(ctx context.Context) error {
+	for _, c := range w.cells {
+		if said, code := w.operate(ctx, c, 0, "prove"); code != 0 {
+			return fmt.Errorf("%w: railhead prove of cell %s: exit code %d: %s", ErrCount, c.name, code,
+				said[max(0, len(said)-4000):])
+		}
+	}
+	return nil
+}
