@@ -184,6 +184,22 @@ func TestOrderNextOfAMarkedLine(t *testing.T) {
 	q.only("after it", third, done(one))
 }
 
+// TestOrderNextBehindAGap: where numbers are missing, the next one that there is follows.
+func TestOrderNextBehindAGap(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, strictProfile)
+	first := q.put("p1")
+	q.do(`UPDATE railhead.participant_outbox_sequences SET next_sequence_id = 40 WHERE participant_id = 'p1'`)
+	second, third := q.put("p1"), q.put("p1")
+	one := q.only("the first", first)
+	q.turn(recording(done(one)))
+	same(t, "head", q.head("p1"), "40 ready")
+	two := q.only("behind the gap", second)
+	three := q.only("the third", third, done(two))
+	q.none("the end", done(three))
+	same(t, "head", q.head("p1"), "none")
+}
+
 // TestOrderNextOfAnotherRail: numbers of other rails, and one that is quarantined, are left to the walk.
 func TestOrderNextOfAnotherRail(t *testing.T) {
 	t.Parallel()

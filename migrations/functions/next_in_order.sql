@@ -69,9 +69,17 @@ BEGIN
         held.claims)
       AS l(n, place, rail_type, participant_id, head, head_no, claims)
     LEFT JOIN LATERAL (
-      SELECT r.outbox_id, r.sequence_id FROM {cell}.payment_outbox_keys r
-      WHERE r.participant_id = l.participant_id AND r.sequence_id > l.head_no
-      ORDER BY r.sequence_id LIMIT 1) k ON true
+      -- Almost always the number behind the head's, and then nothing more is read: a scan of all that
+      -- follow reads them up to the end of the index page.
+      SELECT n.outbox_id, n.sequence_id
+      FROM (
+        (SELECT r.outbox_id, r.sequence_id FROM {cell}.payment_outbox_keys r
+        WHERE r.participant_id = l.participant_id AND r.sequence_id = l.head_no + 1 LIMIT 1)
+        UNION ALL
+        (SELECT r.outbox_id, r.sequence_id FROM {cell}.payment_outbox_keys r
+        WHERE r.participant_id = l.participant_id AND r.sequence_id > l.head_no
+        ORDER BY r.sequence_id LIMIT 1)) n
+      LIMIT 1) k ON true
     LEFT JOIN LATERAL (
       SELECT q.priority, q.next_attempt_at FROM {cell}.payment_outbox_pending q
       WHERE q.outbox_id = k.outbox_id AND q.rail_type = l.rail_type AND q.next_attempt_at < 'infinity' LIMIT 1) p ON true
