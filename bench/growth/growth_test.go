@@ -36,7 +36,8 @@ func TestTinyRun(t *testing.T) {
 	for _, s := range m.Series {
 		r := s.Readings[0]
 		for _, f := range Figures() {
-			if got := f.measured(s.Point, r); s.Point.asks(f) && !(got > 0) {
+			// An idle cell may write nothing in a second: its components beat less often.
+			if got := f.measured(s.Point, r); s.Point.asks(f) && !(got > 0) && !(s.Point.idle() && got == 0) {
 				t.Errorf("%s: %s is %g", s.Point.Name, f, got)
 			}
 		}
