@@ -43,7 +43,7 @@ func (r *Router[C]) Batch(
 				}
 				continue
 			case errors.Is(err, outbox.ErrOtherCell): // a cell without a map refuses all of them
-				fault, _ := errors.AsType[*outbox.Fault](err)
+				fault, _ := errors.AsType[*outbox.Fault](err) // without one it is away
 				for _, item := range part.items {
 					results[item] = outbox.ReceiptOrFault{Fault: fault}
 				}

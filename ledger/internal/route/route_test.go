@@ -54,6 +54,15 @@ func TestUnreadMap(t *testing.T) {
 	if err != nil || results[0].Fault == nil {
 		t.Errorf("away: %+v, %v", results, err)
 	}
+	// Nor what a cell refuses as a whole, whatever the error is made of.
+	east.unread = false
+	for _, refusal := range []error{outbox.ErrOtherCell, &outbox.Fault{SQLState: outbox.StateOtherCell}} {
+		results, err = r.Batch(t.Context(), 1, func(int) string { return "p1" },
+			func(*twin, []int) ([]outbox.ReceiptOrFault, error) { return nil, refusal })
+		if err != nil || results[0].Fault == nil || results[0].Fault.SQLState != outbox.StateOtherCell {
+			t.Errorf("refused by %T: %+v, %v", refusal, results, err)
+		}
+	}
 }
 
 // TestTakenBack: a gift that the router has read was taken back by a failover. It finds the cell that takes the bucket
