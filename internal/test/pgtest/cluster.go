@@ -27,6 +27,7 @@ const (
 type Cluster struct {
 	adminURL string
 	admin    *pgxpool.Pool
+	strategy string        // of CREATE DATABASE
 	slots    chan struct{} // one per database in flight
 	created  atomic.Int64
 
@@ -56,10 +57,25 @@ func Open(ctx context.Context, adminURL string) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		}
 	}()
+	var folder string
+	if err := c.admin.QueryRow(ctx, `SHOW data_directory`).Scan(&folder); err != nil {
+		return nil, fmt.Errorf("asking the test server for its folder: %w", err)
+	}
+	c.strategy = strategyOn(folder)
 	if err := c.takeLease(ctx); err != nil {
 		return nil, err
 	}
 	return c, c.dropOrphans(ctx)
+}
+
+// strategyOn says how a server with its data in folder copies a database. FILE_COPY forces two
+// checkpoints of the whole server. WAL_LOG writes the ten megabytes of a template to the log instead:
+// faster on a disk, and half as fast in memory, where a checkpoint has nothing to wait for (46 ms to 24).
+func strategyOn(folder string) string {
+	if strings.HasPrefix(folder, "/dev/shm/") {
+		return "FILE_COPY"
+	}
+	return "WAL_LOG"
 }
 
 // takeLease takes an id that no living process has.

@@ -73,9 +73,7 @@ func (c *Cluster) New(t testing.TB, opts ...Option) *DB {
 	return db
 }
 
-// clone copies the template. FILE_COPY would force two checkpoints of the whole server for each
-// database; WAL_LOG writes the few megabytes of a template to the log instead, and is the faster
-// one with fsync on.
+// clone copies the template by the strategy of [strategyOn].
 func (c *Cluster) clone(ctx context.Context, tpl Template) (*DB, error) {
 	const tries = 3
 	err := c.keepLease(ctx)
@@ -88,7 +86,7 @@ func (c *Cluster) clone(ctx context.Context, tpl Template) (*DB, error) {
 		}
 		name := fmt.Sprintf("%s%s_%x_%d", databasePrefix, tpl.Name, c.id, c.created.Add(1))
 		err = c.retry(func() error {
-			_, err := c.admin.Exec(ctx, `CREATE DATABASE `+quote(name)+` TEMPLATE `+quote(tpl.database())+` STRATEGY WAL_LOG`)
+			_, err := c.admin.Exec(ctx, `CREATE DATABASE `+quote(name)+` TEMPLATE `+quote(tpl.database())+` STRATEGY `+c.strategy)
 			return err
 		})
 		switch {
