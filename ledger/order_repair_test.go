@@ -333,6 +333,46 @@ func TestOrderFindsLateEnqueues(t *testing.T) {
 	q.only("the rotation has found it", late)
 }
 
+// TestOrderBacklogHidesNoArrival: the first instruction of a participant is found by the turn that follows its
+// enqueue, however many due rows of another participant wait behind a blocked head, and whether these came before
+// or after it; and the turn reads a bounded number of them.
+func TestOrderBacklogHidesNoArrival(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, strings.Replace(strictProfile, `"STRICT"`, `"STRICT", "order_participants": {"free": "NONE"}`, 1))
+	batch := func(participant string, n int) {
+		q.do(`SELECT railhead.enqueue_payment_outbox($1 || '-' || n, $1, $1 || '-' || n, 'bank',
+			'{"amount": "10.50", "currency": "EUR"}')
+			FROM generate_series(1, $2::integer) AS n`, participant, n)
+	}
+	q.put("blocked", "not_before => now() + interval '1 hour'")
+	q.put("before")
+	batch("blocked", 2000)
+	q.put("between")
+	batch("free", 400)
+	q.put("since")
+	entries := q.reading(advance + `'{-infinity}', '{NULL}', 500, NULL, 500)`)
+	same(t, "head before the backlog", q.head("before"), "1 ready")
+	same(t, "head behind it", q.head("between"), "1 ready")
+	same(t, "head behind another", q.head("since"), "1 ready")
+	same(t, "head of the backlog, which is not due", q.head("blocked"), "1 ready")
+	same(t, "line of one that is not ordered", q.head("free"), "no line")
+	if entries > 1000 {
+		t.Errorf("%d entries of the due index were read", entries)
+	}
+}
+
+// reading runs a statement and returns how many entries of the index of due rows it has read.
+func (q *queue) reading(statement string) (entries int) {
+	q.t.Helper()
+	const read = `SELECT pg_stat_get_xact_tuples_returned('railhead.payment_outbox_pending_due'::regclass)`
+	conn := q.Conn(q.t, "")
+	mustExec(q.t, conn, `BEGIN`)
+	mustExec(q.t, conn, statement)
+	q.must(conn.QueryRow(q.t.Context(), read).Scan(&entries))
+	mustExec(q.t, conn, `COMMIT`)
+	return entries
+}
+
 // TestOrderWalksInSteps: a walk reads a bounded number of rows in one turn, and the line is advanced again
 // until it has a head.
 func TestOrderWalksInSteps(t *testing.T) {

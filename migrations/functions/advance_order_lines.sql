@@ -6,18 +6,18 @@
 --   - the touched ones;
 --   - of each of rails, those that are marked, at most 500;
 --   - of each of rails, those without a head of participants with rows that became due at since or
---     later, by the first 200 such rows of each priority;
+--     later, by the first 200 and the last 500 such rows of each priority;
 --   - of each of rails, the rotation: the next participants (at most most) after the one named in after,
 --     in the order of their ids; null: it rests. It leaves out lines without a head whose participant
 --     has enqueued nothing since, and lines whose head is due and in pending, unless they are marked.
 --   Only lines of participants that the profile in force orders are advanced, and only those that no
 --   other session has locked: a touched one that is locked is marked. Of the next pending rows (at most
---   most_rows, of at most 100 pages) behind the place after_row, those below the floor of their line are
---   marked; null: none of them. The rotation and this find whatever everything else missed.
+--   most_rows, of at most a fifth as many pages) behind the place after_row, those below the floor of their
+--   line are marked; null: none of them. The rotation and this find whatever everything else missed.
 --
 --   Returns for each rail of the rotation up to which participant it was swept ('' at the end), the
---   earliest time at which a head of each priority is ready, and up to which place in pending it was
---   looked: a uuid that says nothing to callers, null at the end. The first place is zero.
+--   earliest time at which a head of each priority was ready before, and up to which place in pending it
+--   was looked: a uuid that says nothing to callers, null at the end. The first place is zero.
 --
 --   An instruction is unresolved while it is pending, claimed or parked, while no row says what
 --   became of it, and, with order_on_bad_end BLOCK, while its dead letter is open. One that has ended or
@@ -56,18 +56,19 @@ DECLARE
   walk_most    CONSTANT integer := 1000;
   marks_max    CONSTANT integer := 500;
   marks_each   CONSTANT integer := 100;
-  arrivals_max CONSTANT integer := 200;
-  pages_max    CONSTANT integer := 100;
+  arrivals_old CONSTANT integer := 200;
+  arrivals_new CONSTANT integer := 500;
+  pages_max    CONSTANT integer := greatest($8 / 5, 1);
   moment       CONSTANT timestamptz := clock_timestamp();
   walk_max     integer;
   page         bigint; -- of pending, at which the rotation goes on
   looked       tid;    -- up to where it has looked; null: to the end
-  last_place   tid;    -- of the pending rows that were looked at
+  seen         bigint; -- how many pending rows were looked at
+  last_place   tid;    -- of them
   modes        record; -- the order of each rail, as arrays
-  seen         uuid[]; -- pending rows that were looked at
-  seen_rails   text[]; -- their rails
-  seen_of      text[]; -- their participants
-  swept        record; -- participants of the rotation, as arrays
+  swept_rails  text[]; -- participants of the rotation: their rails
+  swept_of     text[]; -- their names
+  swept_next   bigint[]; -- and their next numbers
   wanted       record; -- the lines to advance, as arrays
   held         record; -- those that are locked here, as arrays
   marked       record; -- the lowest number of the marks of each, as arrays
@@ -87,50 +88,72 @@ BEGIN
     -- snapshot, which keeps them. A row that moves to where the step has been is found the next time.
     page := ('x' || substr($7::text, 25, 8))::bit(32)::bigint;
     looked := format('(%s,0)', least(page + pages_max, 4294967295))::tid;
-    SELECT array_agg(q.outbox_id), array_agg(q.rail_type), array_agg(q.participant_id), max(q.place)
-    INTO seen, seen_rails, seen_of, last_place
-    FROM (
+    WITH passed AS MATERIALIZED (
       SELECT q.ctid AS place, q.outbox_id, q.rail_type, q.participant_id FROM {cell}.payment_outbox_pending q
       WHERE q.ctid > format('(%s,%s)', page, ('x' || substr($7::text, 33, 4))::bit(16)::integer)::tid AND q.ctid < looked
-      ORDER BY q.ctid LIMIT $8) q;
-    IF cardinality(seen) = $8 THEN
+      ORDER BY q.ctid LIMIT $8
+    ),
+    below AS (
+      INSERT INTO {cell}.payment_order_marks (rail_type, participant_id, sequence_id)
+      SELECT h.rail_type, h.participant_id, min(k.sequence_id)
+      FROM (
+        SELECT q.rail_type, q.participant_id, array_agg(q.outbox_id) AS outbox_ids
+        FROM passed q
+        GROUP BY q.rail_type, q.participant_id) q
+      JOIN unnest(modes.rail_type COLLATE "C", modes.everyone, modes.single) AS m(rail_type, everyone, single)
+        ON m.rail_type = q.rail_type
+      -- LIMIT keeps it a probe, here and below, whatever the statistics are.
+      CROSS JOIN LATERAL (
+        SELECT h.rail_type, h.participant_id, h.floor FROM {cell}.payment_order_lines h
+        WHERE h.rail_type = q.rail_type AND h.participant_id = q.participant_id LIMIT 1) h
+      CROSS JOIN LATERAL unnest(q.outbox_ids) AS i(outbox_id)
+      CROSS JOIN LATERAL (
+        SELECT k.sequence_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = i.outbox_id LIMIT 1) k
+      WHERE coalesce(m.single ->> q.participant_id, m.everyone) = 'STRICT' AND k.sequence_id < h.floor
+        -- A rail that no process claims keeps its marks: one is enough.
+        AND (
+          SELECT true FROM {cell}.payment_order_marks x
+          WHERE x.rail_type = h.rail_type AND x.participant_id = h.participant_id AND x.sequence_id <= k.sequence_id
+          LIMIT 1) IS NULL
+      GROUP BY h.rail_type, h.participant_id
+    )
+    SELECT count(*), max(q.place) INTO seen, last_place FROM passed q;
+    IF seen = $8 THEN
       looked := last_place;
     ELSIF page + pages_max >= pg_relation_size('{cell}.payment_outbox_pending')
       / current_setting('block_size')::integer
     THEN
       looked := NULL;
     END IF;
-    INSERT INTO {cell}.payment_order_marks (rail_type, participant_id, sequence_id)
-    SELECT h.rail_type, h.participant_id, min(k.sequence_id)
-    FROM unnest(seen, seen_rails COLLATE "C", seen_of COLLATE "C")
-      AS q(outbox_id, rail_type, participant_id)
-    JOIN unnest(modes.rail_type, modes.everyone, modes.single) AS m(rail_type, everyone, single)
-      ON m.rail_type = q.rail_type
-    -- LIMIT keeps it a probe, here and below, whatever the statistics are.
-    CROSS JOIN LATERAL (
-      SELECT h.rail_type, h.participant_id, h.floor FROM {cell}.payment_order_lines h
-      WHERE h.rail_type = q.rail_type AND h.participant_id = q.participant_id LIMIT 1) h
-    CROSS JOIN LATERAL (
-      SELECT k.sequence_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = q.outbox_id LIMIT 1) k
-    CROSS JOIN LATERAL ( -- it still is, in the snapshot that has the floor
-      SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = q.outbox_id LIMIT 1) p
-    WHERE coalesce(m.single ->> q.participant_id, m.everyone) = 'STRICT' AND k.sequence_id < h.floor
-      -- A rail that no process claims keeps its marks: one is enough.
-      AND (
-        SELECT true FROM {cell}.payment_order_marks x
-        WHERE x.rail_type = h.rail_type AND x.participant_id = h.participant_id AND x.sequence_id <= k.sequence_id
-        LIMIT 1) IS NULL
-    GROUP BY h.rail_type, h.participant_id;
   END IF;
 
-  SELECT array_agg(s.rail_type) AS rail_type, array_agg(s.participant_id) AS participant_id,
-    array_agg(s.next_sequence_id) AS next_no INTO swept
-  FROM (
-    SELECT l.rail_type COLLATE "C" AS rail_type, n.participant_id, n.next_sequence_id
+  IF array_remove($5, NULL) <> '{}' THEN
+    SELECT array_agg(s.rail_type), array_agg(s.participant_id), array_agg(s.next_sequence_id)
+    INTO swept_rails, swept_of, swept_next
+    FROM (
+      SELECT l.rail_type COLLATE "C" AS rail_type, n.participant_id, n.next_sequence_id
+      FROM unnest($3, $5) AS l(rail_type, after)
+      CROSS JOIN LATERAL (
+        SELECT q.participant_id, q.next_sequence_id FROM {cell}.participant_outbox_sequences q
+        WHERE q.participant_id > l.after COLLATE "C" ORDER BY q.participant_id LIMIT $6) n) s;
+    -- A head that becomes ready below is ready since then, and claims begin earlier than that in any case.
+    RETURN QUERY
+    SELECT l.rail_type,
+      CASE WHEN count(s.participant_id) = $6 THEN max(s.participant_id COLLATE "C") ELSE '' END,
+      (SELECT array_agg((
+          SELECT h.ready_at FROM {cell}.payment_order_lines h
+          WHERE h.rail_type = l.rail_type COLLATE "C" AND h.priority = level.priority AND h.ready_at IS NOT NULL
+          ORDER BY h.ready_at LIMIT 1) ORDER BY level.priority)
+        FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)),
+      (SELECT format('00000000-0000-0000-0000-%s%s', lpad(to_hex(p.place[0]::bigint), 8, '0'),
+          lpad(to_hex(p.place[1]::integer), 4, '0'))::uuid
+        FROM (VALUES (looked::text::point)) AS p(place)
+        WHERE looked IS NOT NULL)
     FROM unnest($3, $5) AS l(rail_type, after)
-    CROSS JOIN LATERAL (
-      SELECT q.participant_id, q.next_sequence_id FROM {cell}.participant_outbox_sequences q
-      WHERE q.participant_id > l.after COLLATE "C" ORDER BY q.participant_id LIMIT $6) n) s;
+    LEFT JOIN unnest(swept_rails, swept_of) AS s(rail_type, participant_id) ON s.rail_type = l.rail_type
+    WHERE l.after IS NOT NULL
+    GROUP BY l.rail_type;
+  END IF;
 
   WITH mode AS MATERIALIZED (
     SELECT m.rail_type COLLATE "C" AS rail_type, m.everyone, m.single
@@ -148,21 +171,30 @@ BEGIN
       WHERE k.rail_type = m.rail_type AND coalesce(m.single ->> k.participant_id, m.everyone) = 'STRICT'
       GROUP BY k.participant_id ORDER BY k.participant_id LIMIT marks_max) k
     UNION
-    SELECT l.rail_type, q.participant_id
+    SELECT m.rail_type, q.participant_id
     FROM unnest($3, $4) AS l(rail_type, since)
+    JOIN mode m ON m.rail_type = l.rail_type COLLATE "C"
     CROSS JOIN (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)
     CROSS JOIN LATERAL (
-      SELECT q.rail_type, q.participant_id FROM {cell}.payment_outbox_pending q
-      WHERE q.rail_type = l.rail_type COLLATE "C" AND q.priority = level.priority
+      -- From both ends: the rows behind a head are due as well, however many they are, and must hide
+      -- neither those that came since nor those that came before. Each participant is looked up once.
+      (SELECT q.participant_id FROM {cell}.payment_outbox_pending q
+      WHERE q.rail_type = m.rail_type AND q.priority = level.priority
         AND q.next_attempt_at >= l.since AND q.next_attempt_at <= moment
-      ORDER BY q.next_attempt_at LIMIT arrivals_max) q
-    WHERE (
-      SELECT true FROM {cell}.payment_order_lines h
-      WHERE h.rail_type = q.rail_type AND h.participant_id = q.participant_id AND h.head IS NOT NULL LIMIT 1) IS NULL
+      ORDER BY q.next_attempt_at LIMIT arrivals_old)
+      UNION
+      (SELECT q.participant_id FROM {cell}.payment_outbox_pending q
+      WHERE q.rail_type = m.rail_type AND q.priority = level.priority
+        AND q.next_attempt_at >= l.since AND q.next_attempt_at <= moment
+      ORDER BY q.next_attempt_at DESC LIMIT arrivals_new)) q
+    WHERE coalesce(m.single ->> q.participant_id, m.everyone) = 'STRICT'
+      AND (
+        SELECT true FROM {cell}.payment_order_lines h
+        WHERE h.rail_type = m.rail_type AND h.participant_id = q.participant_id AND h.head IS NOT NULL LIMIT 1) IS NULL
     UNION
     -- Not those whose head is due: it waits for a slot only. Nor those whose head is claimed: its outcome moves it on.
     SELECT s.rail_type, s.participant_id
-    FROM unnest(swept.rail_type, swept.participant_id, swept.next_no) AS s(rail_type, participant_id, next_no)
+    FROM unnest(swept_rails COLLATE "C", swept_of COLLATE "C", swept_next) AS s(rail_type, participant_id, next_no)
     LEFT JOIN LATERAL (
       SELECT h.rail_type, h.head, h.floor, h.ready_at, h.blocked_by FROM {cell}.payment_order_lines h
       WHERE h.rail_type = s.rail_type AND h.participant_id = s.participant_id LIMIT 1) h ON true
@@ -186,7 +218,7 @@ BEGIN
     JOIN mode m ON m.rail_type = c.rail_type
     WHERE coalesce(m.single ->> c.participant_id, m.everyone) = 'STRICT'
     ORDER BY c.rail_type, c.participant_id) c;
-  IF wanted.rail_type IS NULL AND cardinality(array_remove($5, NULL)) = 0 THEN
+  IF wanted.rail_type IS NULL THEN
     RETURN;
   END IF;
 
@@ -201,7 +233,7 @@ BEGIN
         WHERE h.rail_type = w.rail_type AND h.participant_id = w.participant_id
         LIMIT 1
         FOR UPDATE SKIP LOCKED) h) h;
-    EXIT WHEN cardinality(held.rail_type) = cardinality(wanted.rail_type) OR wanted.rail_type IS NULL OR attempt = 2;
+    EXIT WHEN cardinality(held.rail_type) = cardinality(wanted.rail_type) OR attempt = 2;
     INSERT INTO {cell}.payment_order_lines (rail_type, participant_id)
     SELECT w.rail_type, w.participant_id
     FROM unnest(wanted.rail_type COLLATE "C", wanted.participant_id COLLATE "C") AS w(rail_type, participant_id)
@@ -338,22 +370,5 @@ BEGIN
     FROM unnest(again.rail_type, again.participant_id) AS a(rail_type, participant_id);
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
   END IF;
-
-  RETURN QUERY
-  SELECT l.rail_type,
-    CASE WHEN count(s.participant_id) = $6 THEN max(s.participant_id COLLATE "C") ELSE '' END,
-    (SELECT array_agg((
-        SELECT h.ready_at FROM {cell}.payment_order_lines h
-        WHERE h.rail_type = l.rail_type COLLATE "C" AND h.priority = level.priority AND h.ready_at IS NOT NULL
-        ORDER BY h.ready_at LIMIT 1) ORDER BY level.priority)
-      FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)),
-    (SELECT format('00000000-0000-0000-0000-%s%s', lpad(to_hex(p.place[0]::bigint), 8, '0'),
-        lpad(to_hex(p.place[1]::integer), 4, '0'))::uuid
-      FROM (VALUES (looked::text::point)) AS p(place)
-      WHERE looked IS NOT NULL)
-  FROM unnest($3, $5) AS l(rail_type, after)
-  LEFT JOIN unnest(swept.rail_type, swept.participant_id) AS s(rail_type, participant_id) ON s.rail_type = l.rail_type
-  WHERE l.after IS NOT NULL
-  GROUP BY l.rail_type;
 END
 $$;
