@@ -19,10 +19,14 @@ import (
 //	the first instruction of a line    the due rows since the last turn (Since)
 //	all others, and what is missed     the rotation
 //
-// The rotation alone is complete: every sweepEvery it takes the next SweepMax participants
-// and the next SweepRows pending rows. The others only make it faster. An enqueue whose
-// transaction was open for longer than arrivalSlack, of a participant that had nothing
-// else in the lane, waits for it: with 2,000 participants in the cell for a second.
+// The rotation alone is complete: it takes the next participants and the next pending rows,
+// sweepRate of each a second where turns are frequent, and otherwise sweepMax in each turn. The
+// others only make it faster. An enqueue whose transaction was open for longer than arrivalSlack,
+// of a participant that had nothing else in the lane, waits for it: with 2,000 participants in the
+// cell for a second. So does one between so many due rows that a turn looks at some of them only.
+//
+// A payment that arrives meanwhile waits for the turn. So the steps are small, and in turns that
+// record outcomes, as long as one comes in time: one that only claims has been woken by a payment.
 //
 // The rotation also reads since when the oldest head is ready. Heads that were claimed leave
 // entries in the index before it, which no claim has to read.
@@ -32,25 +36,45 @@ type Lines struct {
 	mu    sync.Mutex
 	lanes map[string]*lineCursor
 	row   payment.ID // the place in pending that the rotation has reached, as the ledger names it
-	swept time.Time  // the time of its last step over rows, by the clock of this process
+	swept sweeping   // over rows
 }
 
 const (
-	// SweepMax is how many participants of a lane one step of the rotation takes.
-	SweepMax = 500
-	// SweepRows is the most pending rows that one step of the rotation takes.
-	SweepRows = 500
+	sweepEvery  = 50 * time.Millisecond  // the least time between two steps of the rotation
+	sweepWithin = 250 * time.Millisecond // the time after which a turn that records nothing has one as well
+	sweepRate   = 2000                   // how much a second it takes
+	sweepMax    = 500                    // the most that one step takes
 
-	sweepEvery   = 250 * time.Millisecond
-	arrivalSlack = 10 * time.Second // how much earlier a step of the rotation looks for due rows
-	readySlack   = 10 * time.Second // how much earlier a claim looks for heads
+	lookBackEvery = 250 * time.Millisecond // the least time between two looks for rows that were committed late
+	arrivalSlack  = 10 * time.Second       // how much earlier such a look begins
+	readySlack    = 10 * time.Second       // how much earlier a claim looks for heads
 )
+
+// sweeping is when the rotation goes on. The zero value goes on at once.
+type sweeping struct {
+	at       time.Time // of its last step, by the clock of this process
+	underWay bool      // a turn with a step has not ended: another one would take the same
+}
+
+// next returns how much a step takes in a turn now, which records outcomes or does not; 0: the rotation rests.
+func (s *sweeping) next(now time.Time, records bool) int {
+	wait, gone := sweepWithin, now.Sub(s.at)
+	if records {
+		wait = sweepEvery
+	}
+	if s.underWay || gone < wait {
+		return 0
+	}
+	s.at, s.underWay = now, true
+	return int(min(gone, sweepMax*time.Second/sweepRate) * sweepRate / time.Second)
+}
 
 type lineCursor struct {
 	order outbox.Order
 	since time.Time             // the due time up to which rows have been seen, by the database's clock
 	after string                // the last participant of the rotation
-	swept time.Time             // the time of its last step, by the clock of this process
+	swept sweeping              // over participants
+	back  time.Time             // the last look for rows that were committed late, by the clock of this process
 	ready [Priorities]time.Time // no head has been ready for longer, by the database's clock
 	turns int                   // turns that claimed in the lane
 	// failed is how the turn claimed that failed last, while none has gone well since; nil: none has failed.
@@ -67,17 +91,18 @@ type LaneStep struct {
 	Ready    [Priorities]time.Time // where the scan for heads begins; zero: from the start
 	Free     int                   // how many instructions the turn may claim
 	Heads    int                   // how many of them may be heads
-	Sweeps   bool                  // the rotation goes on behind the participant After
+	Sweeps   int                   // how many participants the rotation takes, behind the participant After; 0: it rests
 	After    string
+	back     bool // looks for rows that were committed late
 }
 
 // Steps are the lines that a turn advances. Learn must follow if the turn was committed, and Forget if it was not.
 type Steps struct {
-	Touched   []Line
-	Lanes     []LaneStep
-	SweepsRow bool // the rotation goes on behind the place AfterRow in pending
-	AfterRow  payment.ID
-	alone     bool // of a claim after a turn that failed
+	Touched    []Line
+	Lanes      []LaneStep
+	SweepsRows int // how many pending rows the rotation takes, behind the place AfterRow; 0: it rests
+	AfterRow   payment.ID
+	alone      bool // of a claim after a turn that failed
 }
 
 // Swept is how far a lane was swept.
@@ -90,6 +115,15 @@ type Swept struct {
 
 // Any reports whether there is something to advance.
 func (s Steps) Any() bool { return len(s.Touched) > 0 || len(s.Lanes) > 0 }
+
+// Sweeps returns how many participants the rotation takes in a lane, which is the same number in all of them.
+func (s Steps) Sweeps() int {
+	most := 0
+	for _, step := range s.Lanes {
+		most = max(most, step.Sweeps)
+	}
+	return most
+}
 
 // Lane returns what the turn looks for in a lane; the zero value on one that orders nothing.
 func (s Steps) Lane(railType string) LaneStep {
@@ -142,7 +176,7 @@ func (l *Lines) plan(lanes []outbox.Lane, outcomes []payment.Outcome, ordered []
 		return strings.Compare(a.RailType+" "+a.ParticipantID, b.RailType+" "+b.ParticipantID)
 	})
 	steps.Touched = slices.Compact(steps.Touched)
-	now := time.Now()
+	now, records := time.Now(), len(outcomes) > 0
 	for _, lane := range lanes {
 		one := l.lanes[lane.RailType]
 		if one != nil {
@@ -158,16 +192,15 @@ func (l *Lines) plan(lanes []outbox.Lane, outcomes []payment.Outcome, ordered []
 			}
 			l.lanes[lane.RailType] = one
 		}
-		steps.Lanes = append(steps.Lanes, one.plan(lane, now, shares))
+		steps.Lanes = append(steps.Lanes, one.plan(lane, now, records, shares))
 	}
-	sweeps := slices.ContainsFunc(steps.Lanes, func(step LaneStep) bool { return step.Sweeps })
-	if sweeps && now.Sub(l.swept) >= sweepEvery {
-		steps.SweepsRow, steps.AfterRow, l.swept = true, l.row, now
+	if steps.Sweeps() > 0 { // what it returns is told with a lane
+		steps.SweepsRows, steps.AfterRow = l.swept.next(now, records), l.row
 	}
 	return steps
 }
 
-func (c *lineCursor) plan(lane outbox.Lane, now time.Time, shares bool) LaneStep {
+func (c *lineCursor) plan(lane outbox.Lane, now time.Time, records, shares bool) LaneStep {
 	step := LaneStep{RailType: lane.RailType, Since: c.since, Ready: c.ready, Free: lane.Free, Heads: lane.Free}
 	// Where some participants are ordered and others are not, the others have half of every
 	// second turn that claims in the lane.
@@ -177,8 +210,9 @@ func (c *lineCursor) plan(lane outbox.Lane, now time.Time, shares bool) LaneStep
 	if shares && (!lane.Order.Strict || len(lane.Order.Except) > 0) && c.turns%2 == 0 {
 		step.Heads = lane.Free / 2
 	}
-	if now.Sub(c.swept) >= sweepEvery {
-		step.Sweeps, step.After, c.swept = true, c.after, now
+	step.Sweeps, step.After = c.swept.next(now, records), c.after
+	if step.Sweeps > 0 && now.Sub(c.back) >= lookBackEvery {
+		step.back, c.back = true, now
 		if !c.since.IsZero() {
 			step.Since = c.since.Add(-arrivalSlack)
 		}
@@ -224,15 +258,18 @@ func (l *Lines) Forget(steps Steps) {
 		if one == nil {
 			continue
 		}
-		if step.Sweeps {
-			one.swept = time.Time{}
+		if step.Sweeps > 0 {
+			one.swept = sweeping{}
+		}
+		if step.back {
+			one.back = time.Time{}
 		}
 		if !steps.alone {
 			one.failed = &step
 		}
 	}
-	if steps.SweepsRow {
-		l.swept = time.Time{}
+	if steps.SweepsRows > 0 {
+		l.swept = sweeping{}
 	}
 }
 
@@ -246,6 +283,9 @@ func (l *Lines) Learn(steps Steps, swept []Swept, at time.Time) {
 		if one == nil {
 			continue
 		}
+		if step.Sweeps > 0 {
+			one.swept.underWay = false
+		}
 		if at.Add(-watermarkSlack).After(one.since) {
 			one.since = at.Add(-watermarkSlack)
 		}
@@ -253,13 +293,16 @@ func (l *Lines) Learn(steps Steps, swept []Swept, at time.Time) {
 			one.failed = nil
 		}
 	}
+	if steps.SweepsRows > 0 {
+		l.swept.underWay = false
+	}
 	for _, lane := range swept {
 		one := l.lanes[lane.RailType]
 		if one == nil {
 			continue
 		}
 		one.after = lane.To
-		if steps.SweepsRow {
+		if steps.SweepsRows > 0 {
 			l.row = lane.Row
 		}
 		if at.IsZero() {

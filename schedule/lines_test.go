@@ -55,46 +55,112 @@ func TestLinesBehindOutcomes(t *testing.T) {
 }
 
 // TestLinesOfArrivals: a turn looks at the due rows since the last one that committed, less the slack, and
-// with each step of the rotation at those of longer transactions.
+// each quarter of a second at those of longer transactions.
 func TestLinesOfArrivals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l schedule.Lines
 		lanes := []outbox.Lane{ordered("bank", 1)}
 		since := func() time.Time { return l.Plan(lanes, nil, nil).Lanes[0].Since }
-		equal(t, "first", since().IsZero(), true)
-		equal(t, "after a turn that did not commit", since().IsZero(), true)
-		l.Learn(l.Plan(lanes, nil, nil), nil, noon)
+		first := l.Plan(lanes, nil, nil)
+		equal(t, "first", first.Lanes[0].Since.IsZero(), true)
+		equal(t, "before one has committed", since().IsZero(), true)
+		l.Learn(first, nil, noon)
 		equal(t, "after a turn", since(), noon.Add(-slack))
 		l.Learn(l.Plan(lanes, nil, nil), nil, noon.Add(-time.Hour))
 		equal(t, "after a clock that went back", since(), noon.Add(-slack))
 		l.Learn(l.Plan(lanes, nil, nil), nil, time.Time{})
 		equal(t, "after a look without a time", since(), noon.Add(-slack))
-		time.Sleep(250 * time.Millisecond)
-		equal(t, "with a step of the rotation", since(), noon.Add(-slack-10*time.Second))
+		time.Sleep(50 * time.Millisecond)
+		step := l.Plan(lanes, answered("bank", "p1"), nil)
+		equal(t, "with a step of the rotation", step.Lanes[0].Since, noon.Add(-slack))
+		l.Learn(step, nil, noon)
+		time.Sleep(200 * time.Millisecond)
+		steps := l.Plan(lanes, answered("bank", "p1"), nil)
+		equal(t, "each quarter of a second", steps.Lanes[0].Since, noon.Add(-slack-10*time.Second))
+		equal(t, "at once", since(), noon.Add(-slack))
+		l.Forget(steps)
+		equal(t, "after a turn that failed", since(), noon.Add(-slack-10*time.Second))
 	})
 }
 
-// TestLinesInRotation: a step each quarter of a second, behind the last participant of the one
-// before, and again from the first after the last.
+// TestLinesInRotation: steps behind the last participant of the one before, and again from the first after the last.
 func TestLinesInRotation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l schedule.Lines
 		lanes := []outbox.Lane{ordered("bank", 1), ordered("other", 1)}
-		step := func() schedule.LaneStep { return l.Plan(lanes, nil, nil).Lanes[0] }
 		first := l.Plan(lanes, nil, nil)
-		equal(t, "the first turn sweeps", first.Lanes[0].Sweeps && first.Lanes[1].Sweeps, true)
+		equal(t, "the first turn sweeps", first.Lanes[0].Sweeps > 0 && first.Lanes[1].Sweeps > 0, true)
 		l.Learn(first, []schedule.Swept{{RailType: "bank", To: "p5"}, {RailType: "gone", To: "p9"}}, noon)
-		equal(t, "at once", step().Sweeps, false)
+		equal(t, "at once", l.Plan(lanes, nil, nil).Sweeps(), 0)
 		time.Sleep(250 * time.Millisecond)
 		second := l.Plan(lanes, nil, nil)
 		equal(t, "later", second.Lanes[0].After, "p5")
 		equal(t, "the other lane", second.Lanes[1].After, "")
 		l.Learn(second, []schedule.Swept{{RailType: "bank"}}, noon)
 		time.Sleep(250 * time.Millisecond)
-		last := step()
-		equal(t, "from the first again", last.Sweeps && last.After == "", true)
+		last := l.Plan(lanes, nil, nil).Lanes[0]
+		equal(t, "from the first again", last.Sweeps > 0 && last.After == "", true)
+	})
+}
+
+// TestRotationInSmallSteps: the rotation takes 2,000 participants and 2,000 rows a second, in small steps and in
+// turns that record outcomes; only where these are seldom in large ones, and where all turns are, fewer.
+func TestRotationInSmallSteps(t *testing.T) {
+	t.Parallel()
+	outcomes := answered("bank", "p1")
+	for _, test := range []struct {
+		what     string
+		every    time.Duration // between two turns
+		outcomes []payment.Outcome
+		size, n  int // of a step, and how many steps there are in ten seconds
+	}{
+		{"often", 10 * time.Millisecond, outcomes, 100, 200},
+		{"not at the moment", 30 * time.Millisecond, outcomes, 120, 166},
+		{"seldom", 200 * time.Millisecond, outcomes, 400, 50},
+		{"very seldom", time.Second, outcomes, 500, 10},
+		{"payments wait for the turns", 10 * time.Millisecond, nil, 500, 40},
+		{"nothing happens", time.Second, nil, 500, 10},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var l schedule.Lines
+			lanes := []outbox.Lane{ordered("bank", 1)}
+			l.Learn(l.Plan(lanes, nil, nil), nil, noon)
+			n, took, end := 0, 0, time.Now().Add(10*time.Second)
+			for time.Sleep(test.every); !time.Now().After(end); time.Sleep(test.every) {
+				steps := l.Plan(lanes, test.outcomes, nil)
+				equal(t, test.what+": rows as participants", steps.SweepsRows, steps.Sweeps())
+				if steps.Sweeps() > 0 {
+					n, took = n+1, took+steps.Sweeps()
+				}
+				l.Learn(steps, nil, noon)
+			}
+			equal(t, test.what, []int{n, took}, []int{test.n, test.n * test.size})
+		})
+	}
+}
+
+// TestRotationStepsFollowEachOther: a turn goes on with the rotation only after the one before it has ended, and takes
+// what there was no time for meanwhile: two turns at once would take the same.
+func TestRotationStepsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l schedule.Lines
+		plan := func() schedule.Steps { return l.Plan([]outbox.Lane{ordered("bank", 1)}, answered("bank", "p1"), nil) }
+		first := plan()
+		equal(t, "first", []int{first.Sweeps(), first.SweepsRows}, []int{500, 500})
+		time.Sleep(150 * time.Millisecond)
+		other := plan()
+		equal(t, "meanwhile", []int{other.Sweeps(), other.SweepsRows}, []int{0, 0})
+		l.Learn(other, nil, noon)
+		equal(t, "after another one", plan().Sweeps(), 0)
+		l.Learn(first, nil, noon)
+		second := plan()
+		equal(t, "after it", []int{second.Sweeps(), second.SweepsRows}, []int{300, 300})
+		l.Forget(second)
+		third := plan()
+		equal(t, "after one that failed", []int{third.Sweeps(), third.SweepsRows}, []int{500, 500})
 	})
 }
 
@@ -106,15 +172,15 @@ func TestRowsInRotation(t *testing.T) {
 		lanes := []outbox.Lane{ordered("bank", 1)}
 		row := payment.ID{1}
 		first := l.Plan(lanes, nil, nil)
-		equal(t, "the first turn", first.SweepsRow, true)
+		equal(t, "the first turn", first.SweepsRows > 0, true)
 		equal(t, "begins", first.AfterRow, payment.ID{})
 		l.Learn(first, []schedule.Swept{{RailType: "bank", Row: row}}, noon)
 		second := l.Plan([]outbox.Lane{ordered("bank", 1), ordered("other", 1)}, nil, nil)
-		equal(t, "another lane at once", second.SweepsRow, false)
+		equal(t, "another lane at once", second.SweepsRows, 0)
 		l.Learn(second, []schedule.Swept{{RailType: "other"}}, noon)
 		time.Sleep(250 * time.Millisecond)
 		third := l.Plan(lanes, nil, nil)
-		equal(t, "later", third.SweepsRow, true)
+		equal(t, "later", third.SweepsRows > 0, true)
 		equal(t, "goes on", third.AfterRow, row)
 		l.Learn(third, []schedule.Swept{{RailType: "bank"}}, noon)
 		time.Sleep(250 * time.Millisecond)

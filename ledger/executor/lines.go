@@ -17,15 +17,15 @@ func advanceArguments(steps schedule.Steps, claim payment.ID) []any {
 	rails, since, after := make([]string, n), make([]pgtype.Timestamptz, n), make([]pgtype.Text, n)
 	for i, lane := range steps.Lanes {
 		rails[i], since[i] = lane.RailType, orBeginning(lane.Since)
-		if lane.Sweeps {
+		if lane.Sweeps > 0 {
 			after[i] = pgtype.Text{String: lane.After, Valid: true}
 		}
 	}
 	var row any // null: the rotation of rows rests
-	if steps.SweepsRow {
+	if steps.SweepsRows > 0 {
 		row = pgtype.UUID{Bytes: steps.AfterRow, Valid: true} // zero: from the start of pending on
 	}
-	return []any{touchedRails, touched, rails, since, after, schedule.SweepMax, row, schedule.SweepRows, store.UUID(claim)}
+	return []any{touchedRails, touched, rails, since, after, steps.Sweeps(), row, steps.SweepsRows, store.UUID(claim)}
 }
 
 // touchedLines returns the lines behind outcomes, as the statements take them.
