@@ -89,8 +89,7 @@ func (h *history) relay(n int) {
 		h.answered(o.Claim)
 	}
 	for _, late := range result.Late {
-		_, err := h.relayers[n].RecordLate(h.t.Context(), late)
-		h.must(err)
+		h.recordLate(h.relayers[n], late)
 	}
 	for _, claim := range result.Claims {
 		h.note("relayer %d claims %s, %s number %d, to %s", n, claim.OutboxID, claim.ParticipantID, claim.SequenceID,
@@ -185,8 +184,7 @@ func (h *history) repair() {
 			Ordered: []string{"bank"}})
 		h.must(err)
 		for _, late := range result.Late {
-			_, err := h.exec.RecordLate(h.t.Context(), late)
-			h.must(err)
+			h.recordLate(h.exec, late)
 		}
 		h.answered(claim)
 	}
@@ -200,12 +198,30 @@ func (h *history) answerLate() {
 	n := h.random.IntN(len(h.lostTo))
 	o := h.lostTo[n]
 	h.lostTo = append(h.lostTo[:n:n], h.lostTo[n+1:]...)
-	verdict, err := h.exec.RecordLate(h.t.Context(), o)
-	h.must(err)
+	verdict := h.recordLate(h.exec, o)
 	h.note("late %s of %s: %s", o.Result, o.Claim.OutboxID, verdict)
 	if claim, ok := h.flying[o.Claim.OutboxID]; ok && !h.claimed(claim.OutboxID) {
 		delete(h.flying, claim.OutboxID)
 	}
+}
+
+// recordLate records evidence that comes late. If the instruction is resolved, its line has passed it, and late
+// evidence that contradicts its end does not stop the line: that opens a dead letter, and what was passed stays
+// passed.
+func (h *history) recordLate(by *executor.Executor, o payment.Outcome) payment.Verdict {
+	h.t.Helper()
+	if h.text(`SELECT (last.state IN ('DISPATCHED', 'FAILED', 'CANCELLED')
+			AND NOT EXISTS (SELECT FROM railhead.payment_outbox_pending p WHERE p.outbox_id = $1)
+			AND ($2 OR NOT EXISTS (SELECT FROM railhead.payment_dead_letters d
+				WHERE d.outbox_id = $1 AND d.status IN ('pending', 'acknowledged', 'escalated'))))::text
+		FROM (SELECT a.state::text FROM railhead.payment_outbox_attempts a
+			WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) last`,
+		[16]byte(o.Claim.OutboxID), h.skips) == "true" {
+		h.passed[o.Claim.OutboxID] = true
+	}
+	verdict, err := by.RecordLate(h.t.Context(), o)
+	h.must(err)
+	return verdict
 }
 
 // claimed reports whether an instruction has an open claim.
@@ -271,8 +287,7 @@ func (h *history) drain() {
 			result, err := h.relayers[1].Turn(h.t.Context(), turn)
 			h.must(err)
 			for _, late := range result.Late {
-				_, err := h.relayers[1].RecordLate(h.t.Context(), late)
-				h.must(err)
+				h.recordLate(h.relayers[1], late)
 			}
 			for _, o := range turn.Outcomes {
 				h.answered(o.Claim)
