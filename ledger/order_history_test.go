@@ -205,15 +205,17 @@ func (h *history) answerLate() {
 	}
 }
 
-// recordLate records evidence that comes late. If the instruction is resolved, its line has passed it, and late
-// evidence that contradicts its end does not stop the line: that opens a dead letter, and what was passed stays
-// passed.
+// recordLate records evidence that comes late. Where the instruction is resolved, and its line has passed it, evidence
+// that contradicts its end opens a dead letter and does not stop the line: what was passed stays passed.
 func (h *history) recordLate(by *executor.Executor, o payment.Outcome) payment.Verdict {
 	h.t.Helper()
 	if h.text(`SELECT (last.state IN ('DISPATCHED', 'FAILED', 'CANCELLED')
 			AND NOT EXISTS (SELECT FROM railhead.payment_outbox_pending p WHERE p.outbox_id = $1)
 			AND ($2 OR NOT EXISTS (SELECT FROM railhead.payment_dead_letters d
-				WHERE d.outbox_id = $1 AND d.status IN ('pending', 'acknowledged', 'escalated'))))::text
+				WHERE d.outbox_id = $1 AND d.status IN ('pending', 'acknowledged', 'escalated')))
+			AND EXISTS (SELECT FROM railhead.payment_outbox_keys k
+				JOIN railhead.payment_order_lines h ON h.participant_id = k.participant_id AND h.floor > k.sequence_id
+				WHERE k.outbox_id = $1 AND h.rail_type = 'bank' AND h.head IS DISTINCT FROM k.outbox_id))::text
 		FROM (SELECT a.state::text FROM railhead.payment_outbox_attempts a
 			WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) last`,
 		[16]byte(o.Claim.OutboxID), h.skips) == "true" {
