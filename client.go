@@ -25,6 +25,8 @@ type Outbox interface {
 	// not the caller's.
 	Status(ctx context.Context, key Key) (Status, error)
 	// Await waits until an instruction has ended or waits for an operator, and returns its status.
+	// If its payment is in a cell that the client does not ask, Await returns at once, with
+	// ErrOtherCell or ErrNotFound.
 	Await(ctx context.Context, key Key) (Status, error)
 }
 
@@ -118,6 +120,10 @@ func (c *Client) Setting(ctx context.Context, participantID string) (string, err
 
 // Status returns the status of an instruction that this login has enqueued, or another login
 // that shares one of the callers' own roles with it. For any other it returns [ErrNotFound].
+//
+// With Config.Cells every cell is asked, because the payments of a participant that was moved stay
+// in the cell where they were enqueued. Without them only the cell of URL is: it returns
+// ErrNotFound for a payment of which Enqueue has returned [StateElsewhere].
 func (c *Client) Status(ctx context.Context, key Key) (Status, error) {
 	status, err := c.ingest.Status(ctx, payment.Key(key))
 	return Status(status), err
@@ -144,7 +150,8 @@ func (c *Client) Statuses(ctx context.Context, keys []Key) ([]*Status, error) {
 // Await waits until an instruction has ended or waits for an operator. While at least one call
 // of it runs, the client keeps one more connection, which is notified of outcomes within
 // milliseconds. Without it, as behind a transaction pooler, Await polls each second. When ctx
-// ends it returns the last status with the error of ctx.
+// ends it returns the last status with the error of ctx. It finds the instruction as Status does,
+// and waits in the cell that has it.
 func (c *Client) Await(ctx context.Context, key Key) (Status, error) {
 	status, err := c.ingest.Await(ctx, payment.Key(key))
 	return Status(status), err

@@ -19,7 +19,8 @@ var (
 	// everything. Nothing was stored; the same call may succeed later (RH014).
 	ErrEnqueueClosed = outbox.ErrEnqueueClosed
 	// ErrOtherCell: the participant belongs to another cell. Nothing was stored in this one; the
-	// same call is right for the other one (RH009).
+	// same call is right for the other one (RH009). From HTTPClient.Await: the payment is in another
+	// cell.
 	ErrOtherCell = outbox.ErrOtherCell
 	// ErrBusy: nothing was stored, because too many calls already wait or the API has no
 	// capacity. Repeat the call later.

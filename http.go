@@ -58,14 +58,16 @@ func (c *HTTPClient) EnqueueBatch(ctx context.Context, all []Instruction) ([]Res
 }
 
 // Status returns the status of an instruction of HTTPConfig.ParticipantID that was enqueued over
-// HTTP.
+// HTTP. One that was enqueued in another cell, before the participant was moved to that of BaseURL,
+// has the state [StateElsewhere].
 func (c *HTTPClient) Status(ctx context.Context, key Key) (Status, error) {
 	status, err := c.http.Status(ctx, payment.Key(key))
 	return Status(status), err
 }
 
 // Await waits until an instruction has ended or waits for an operator, by long polling. When ctx
-// ends it returns the last status with the error of ctx.
+// ends it returns the last status with the error of ctx. An instruction with the state
+// [StateElsewhere] is not waited for: Await returns that status and [ErrOtherCell].
 func (c *HTTPClient) Await(ctx context.Context, key Key) (Status, error) {
 	status, err := c.http.Await(ctx, payment.Key(key))
 	return Status(status), err

@@ -60,6 +60,14 @@ type Key struct {
 	IdempotencyKey string
 }
 
+// StateElsewhere is the State of a Receipt or Status whose payment is in another cell than the one
+// that answers: the participant was moved to this one after the first call (docs/scale.md). The
+// instruction is stored and was not enqueued again. Whether it was paid is not said: only the other
+// cell knows that, so do not pay in another way. A Client with Config.Cells asks every cell by
+// Status and Await, and never reports this state there; a caller over HTTP asks the API of the
+// other cell.
+const StateElsewhere = payment.Elsewhere
+
 // Receipt is what a caller gets for a stored instruction, by the first call and by every
 // repetition of it.
 type Receipt struct {
@@ -67,12 +75,13 @@ type Receipt struct {
 	SequenceID int64     `json:"sequence_id"` // of its participant, from 1, without gaps
 	CreatedAt  time.Time `json:"created_at"`  // by the clock of the database
 	// State is PENDING for a new instruction. For a repetition it is that of Status.State at the
-	// time.
+	// time, or StateElsewhere.
 	State string `json:"state"`
 	// Replayed is set if the same key was stored before with the same content.
 	Replayed bool `json:"replayed"`
 	// Differs names those of not_before, expires_at, priority and send_once that had another
-	// value in the first call. The first values stay in force.
+	// value in the first call. The first values stay in force. It is nil where they are not known,
+	// as with StateElsewhere.
 	Differs []string `json:"differs,omitempty"`
 }
 
@@ -92,6 +101,7 @@ type Status struct {
 	// while it waits and some send has no trustworthy answer, ACCEPTED while the rail's final
 	// answer is to come, DISPATCHED, FAILED or CANCELLED at the end, PARKED or CONFLICT if an
 	// operator has to decide, or another state of an attempt. It is empty if only the key is left.
+	// Over HTTP it may be StateElsewhere; all fields below are then empty.
 	State string `json:"state"`
 	// Certainty is what is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED,
 	// CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE. Only NOT_SENT, REFUSED and

@@ -127,6 +127,8 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, outbox.ErrNotFound):
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment",
 			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole."})
+	case errors.Is(err, outbox.ErrElsewhere):
+		c.fail(w, r, problem{http.StatusNotFound, "This payment is in another cell", err.Error() + "."})
 	case refused: // by a type of the server
 		c.fail(w, r, problem{http.StatusBadRequest, "A value is not accepted", "Nothing was done. Check what you typed."})
 	case errors.Is(err, outbox.ErrLockTimeout):

@@ -225,6 +225,40 @@ func TestParticipantPages(t *testing.T) {
 	s.want(s.do(client, "GET", "/participant?id=none", nil), 404, "no such participant")
 }
 
+// TestMovedPages: what a participant enqueued in another cell, before it was moved to this one, is said to be there,
+// and is not missing among its numbers.
+func TestMovedPages(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	for _, sql := range []string{
+		`INSERT INTO railhead.payment_cells (name, cell_id, setting, cell_schema, directory_id, here, reason)
+			SELECT n, gen_random_uuid(), upper(n), 'railhead', d.id, n = 'west', 'x'
+			FROM unnest(ARRAY['east', 'west']) AS n, (SELECT gen_random_uuid() AS id OFFSET 0) d`,
+		`INSERT INTO railhead.payment_cell_changes (bucket, version, cell, cell_id, reason)
+			SELECT 7, row_number() OVER (ORDER BY name), name, cell_id, 'x' FROM railhead.payment_cells`,
+		`INSERT INTO railhead.payment_arrivals (bucket, version, digest, complete_at, taken_at)
+			VALUES (7, 2, 'x', now(), now())`,
+		`INSERT INTO railhead.payment_arrived_keys
+			(bucket, version, outbox_id, sequence_id, created_at, participant_id, instruction_id, idempotency_key, fingerprint)
+			VALUES (7, 2, '01900000-0000-7000-8000-000000000001', 1, now(), 'p1', 'BEFORE', 'BEFORE', sha256('')),
+				(7, 2, '01900000-0000-7000-8000-000000000002', 1, now(), 'p2', 'i1', 'k2', sha256(''))`,
+		`INSERT INTO railhead.participant_outbox_sequences (participant_id, next_sequence_id, moved_in) VALUES ('p1', 2, true)`,
+	} {
+		cell.Exec(`SET session_replication_role = replica; ` + sql)
+	}
+	here := enqueue(t, cell, "1")
+	s := serve(t, cell, console.Read, false)
+	client := s.login()
+	s.want(s.do(client, "GET", "/participant?id=p1", nil), 200, "<dt>missing</dt><dd>none</dd>",
+		"<dt>in other cells</dt><dd>1 of these, from before it was moved to this cell")
+	for _, path := range []string{"/search?id=BEFORE", "/payments/01900000-0000-7000-8000-000000000001"} {
+		s.want(s.do(client, "GET", path, nil), 404, "This payment is in another cell",
+			"Look in the cells that had it: east. If none")
+	}
+	s.want(s.do(client, "GET", "/search?id=i1", nil), 200, "01900000-0000-7000-8000-000000000002, in another cell: east",
+		`<a href="/payments/`+here.String()+`"`)
+}
+
 // TestComponentsPage: a stale component has its meaning and a runbook, a clock that differs one too, and
 // the schema the numbers of migrations.
 func TestComponentsPage(t *testing.T) {

@@ -236,12 +236,12 @@ func TestContradictedBucket(t *testing.T) {
 	settle := func(c *cellDesk) {
 		t.Helper()
 		for range 2 {
-			c.must(c.act(`SELECT railhead.settle_buckets($1, '{4}', 'west', 'west has its payments', '[]')`, []int{bucket}))
+			c.must(c.act(`SELECT railhead.settle_buckets($1, '{5}', 'west', 'west has its payments', '[]')`, []int{bucket}))
 		}
 	}
 	settle(east)
-	otherwise := east.act(`SELECT railhead.settle_buckets($1, '{4}', 'north', 'why', '[]')`, []int{bucket})
-	wantRefused(t, "settling it otherwise", otherwise, "RH020", "that is as high")
+	otherwise := east.act(`SELECT railhead.settle_buckets($1, '{5}', 'north', 'why', '[]')`, []int{bucket})
+	wantRefused(t, "settling it otherwise", otherwise, "RH020", "a newer version of bucket")
 	takes("no no! no!")
 	// North hears of it by the copy, and west by the act.
 	if _, contradicted, _, _ := north.learned(east); contradicted != 0 {

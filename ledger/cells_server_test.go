@@ -318,9 +318,9 @@ func TestTwoGiftsInOneCopy(t *testing.T) {
 	for bucket, first := range map[int]*cellDesk{5: north, 6: west} {
 		second := map[*cellDesk]*cellDesk{north: west, west: north}[first]
 		changes := `[{"bucket": ` + strconv.Itoa(bucket) + `, "version": 2, "cell": "` + first.name + `", "cell_id": "` +
-			first.id() + `", "reason": "x", "changed_by": "x", "changed_at": "2026-01-01"},
+			first.id() + `", "digest": "", "reason": "x", "changed_by": "x", "changed_at": "2026-01-01"},
 			{"bucket": ` + strconv.Itoa(bucket) + `, "version": 2, "cell": "` + second.name + `", "cell_id": "` + second.id() +
-			`", "reason": "x", "changed_by": "x", "changed_at": "2026-01-01"}]`
+			`", "digest": "", "reason": "x", "changed_by": "x", "changed_at": "2026-01-01"}]`
 		north.must(north.act(`SELECT railhead.learn_cells($1, $2, $3, $4)`, id, cells, changes, north.servers(east)))
 		same(t, "the bucket", north.text(`SELECT concat_ws(' ', cell, version, mine, contradicted) FROM railhead.payment_buckets
 			WHERE bucket = $1`, bucket), "east 1 f t")

@@ -47,3 +47,38 @@ func TestDropsNothingThatIsCalled(t *testing.T) {
 		t.Errorf("%d drops and %d functions were found: the test reads them wrongly", drops, len(before))
 	}
 }
+
+// TestLocksInTheOrderOfAnEnqueue: a number that changes both tables begins with the counters, as an enqueue does; in
+// another order the two would wait for each other, and one of them fail.
+func TestLocksInTheOrderOfAnEnqueue(t *testing.T) {
+	t.Parallel()
+	all, err := migrations.All(migrations.DefaultCell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(sql, table string) int {
+		at := regexp.MustCompile(`(?m)(^ALTER TABLE | ON )railhead\.` + table + `( ADD| DROP| ALTER|\n  FOR EACH| ENABLE)`).
+			FindStringIndex(sql)
+		if at == nil {
+			return -1
+		}
+		return at[0]
+	}
+	found := 0
+	for _, migration := range all {
+		if migration.Version < 28 { // what came before does not change, and has run
+			continue
+		}
+		counters, buckets := of(migration.SQL, "participant_outbox_sequences"), of(migration.SQL, "payment_buckets")
+		if counters < 0 || buckets < 0 {
+			continue
+		}
+		found++
+		if counters > buckets {
+			t.Errorf("%s locks payment_buckets before participant_outbox_sequences", migration.Name)
+		}
+	}
+	if found == 0 {
+		t.Error("no number changes both: the test looks at nothing")
+	}
+}

@@ -48,7 +48,7 @@ type Tracked struct {
 	payment.Status
 	InstructionID  string
 	ParticipantID  string
-	IdempotencyKey string // the caller's own
+	IdempotencyKey string // the caller's own; empty: the payment is in another cell, and the key is not known here
 	OnBehalfOf     string
 }
 

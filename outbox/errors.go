@@ -16,6 +16,9 @@ var (
 	// ErrOtherCell: the participant belongs to another cell. Nothing was stored in this one
 	// (RH009).
 	ErrOtherCell = errors.New("the participant belongs to another cell")
+	// ErrElsewhere: the instruction was enqueued in another cell, before its participant was moved to this one. Its
+	// payment is there.
+	ErrElsewhere = errors.New("the payment is in another cell")
 	// ErrNoSetting: a process has no connection string of the cell of a participant. Nothing was
 	// stored.
 	ErrNoSetting = errors.New("there is no connection string of the cell")
@@ -26,8 +29,8 @@ var (
 	ErrNotFound = errors.New("no such instruction")
 	// ErrMayBeForgotten: no such instruction, but the database may have lost one.
 	ErrMayBeForgotten = errors.New("no such instruction, and the database may have forgotten some")
-	// ErrNotAllowed: the state of the instruction does not allow the act (RH020).
-	ErrNotAllowed = errors.New("the state of the instruction does not allow it")
+	// ErrNotAllowed: the state of the instruction, or of the cells, does not allow the act (RH020).
+	ErrNotAllowed = errors.New("the state of the instruction, or of the cells, does not allow it")
 	// ErrContended: no row can be appended to the instruction now, because concurrent
 	// writers keep appending, or because rows of it are missing. Nothing was stored; the
 	// same call may succeed later (RH011).

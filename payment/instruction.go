@@ -73,11 +73,12 @@ type Receipt struct {
 	// UNKNOWN while it waits and some send has no trustworthy answer; ACCEPTED while the
 	// rail's final answer is to come; CONFLICT while an operator has to resolve
 	// contradicting evidence; else its last State that is not LATE_OUTCOME. It is empty
-	// for an instruction whose rows have left the archive: keys are kept permanently.
+	// for an instruction whose rows have left the archive: keys are kept permanently. It is
+	// Elsewhere if the payment is in another cell.
 	State string `json:"state"`
 	// Replayed is set if the same key was enqueued before with the same content.
 	Replayed bool `json:"replayed"`
 	// Differs names those of not_before, expires_at, priority and send_once that had another
-	// value in the first call. The first values stay in force.
+	// value in the first call. The first values stay in force. It is nil where they are not known.
 	Differs []string `json:"differs,omitempty"`
 }

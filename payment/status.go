@@ -2,12 +2,19 @@ package payment
 
 import "time"
 
+// Elsewhere is the state of an instruction that was enqueued in another cell, before its participant
+// was moved to the cell that answers. It says that the instruction is stored and its payment is in
+// the other cell, and nothing of what became of it: only the other cell knows that. No row of an
+// archive has it.
+const Elsewhere = "ELSEWHERE"
+
 // Status is the status of an instruction as its caller receives it.
 type Status struct {
 	OutboxID   ID        `json:"outbox_id"`
 	SequenceID int64     `json:"sequence_id"`
 	CreatedAt  time.Time `json:"created_at"` // when it was first enqueued; database clock
-	// State is the same as in a Receipt; empty if only the key is left.
+	// State is the same as in a Receipt; empty if only the key is left. With Elsewhere all fields
+	// below are empty.
 	State string `json:"state"`
 	// Certainty is what is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED,
 	// REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE. Only

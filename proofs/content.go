@@ -54,6 +54,16 @@ func contentProofs() []Proof {
 			Statements: []string{"sql/idempotency.sql"},
 			Ledger:     true, page: proveIdempotency, script: violations("idempotency"),
 		},
+		{
+			Name: "carried-keys", Promise: paidOnce,
+			Shows: "A participant that came from another cell has all of its keys here, as they were packed there, and none " +
+				"stands for one payment here and another one there",
+			Expected: "the SHA-256 with which its bucket was given",
+			Reads: []string{"payment_arrived_keys", "payment_arrivals", "payment_outbox_keys", "payment_buckets",
+				"payment_cell_changes"},
+			Statements: []string{"sql/carried_keys.sql"},
+			whole:      judged("carried_keys"), script: judgement("carried_keys", nil),
+		},
 	}
 }
 

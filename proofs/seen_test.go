@@ -15,6 +15,23 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
+// arrived makes a cell one of a directory to which a participant came with one key.
+const arrived = `
+	INSERT INTO railhead.payment_cells (name, cell_id, setting, cell_schema, directory_id, here, reason)
+	VALUES ('east', gen_random_uuid(), 'EAST', 'railhead', gen_random_uuid(), true, 'x');
+	INSERT INTO railhead.payment_arrived_participants VALUES (9, 1, 'came', 2);
+	INSERT INTO railhead.payment_arrived_keys (bucket, version, outbox_id, sequence_id, created_at, participant_id,
+		instruction_id, idempotency_key, fingerprint)
+	VALUES (9, 1, railhead.uuidv7(), 1, now(), 'came', 'came-1', 'k', sha256('x'));
+	INSERT INTO railhead.payment_arrivals (bucket, version, digest, complete_at)
+	SELECT 9, 1, d.digest, now() FROM railhead.moved_digest(9, 1, true) d;
+	INSERT INTO railhead.payment_cell_changes (bucket, version, cell, cell_id, digest, reason)
+	SELECT b.bucket, 1, 'east', c.cell_id, coalesce(a.digest, ''), 'x'
+	FROM railhead.payment_cells c
+	CROSS JOIN railhead.payment_buckets b
+	LEFT JOIN railhead.payment_arrivals a ON a.bucket = b.bucket;
+	UPDATE railhead.payment_buckets SET cell = 'east', version = 1`
+
 // TestSeenIsSo: the number of rows that a proof reports as checked is that of a separate count.
 func TestSeenIsSo(t *testing.T) {
 	t.Parallel()
@@ -32,6 +49,9 @@ func TestSeenIsSo(t *testing.T) {
 	_, cluster := pgtest.Server(t, pgserver.Options{})
 	db := database(t, cluster)
 	super := db.Conn(t, "")
+	if _, err := super.Exec(t.Context(), arrived); err != nil {
+		t.Fatal(err)
+	}
 	passed, printed := make(map[string]bool), make(map[string]bool)
 	looks := []struct {
 		login string

@@ -21,6 +21,7 @@ func streamProofs() []Proof {
 			Reads: []string{
 				"payment_outbox_keys.outbox_id", "payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
 				"payment_outbox_pending.sequence_id", "payment_outbox_attempts.sequence_id",
+				"payment_arrived_keys.sequence_id", "payment_arrivals.taken_at",
 			},
 			Statements: []string{"sql/sequence.sql", "sql/sequence_since.sql"},
 			Ledger:     true, whole: proveSequence, script: violations("sequence"),
@@ -30,7 +31,8 @@ func streamProofs() []Proof {
 			Shows:    "The next number of every participant is the one after its last",
 			Expected: "n + 1",
 			Reads: []string{"payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
-				"participant_outbox_sequences"},
+				"participant_outbox_sequences", "payment_arrived_keys.sequence_id", "payment_arrivals.taken_at",
+				"payment_packed_participants"},
 			RunAs: asControl, Statements: []string{"sql/sequence_next.sql"},
 			Ledger: true, whole: judged("sequence_next"), script: judgement("sequence_next", nil),
 		},

@@ -19,7 +19,8 @@ import (
 
 func cellCommand() *cobra.Command {
 	return group("cell", "Spread participants over several cells", cellAddCommand(), cellRejoinCommand(),
-		cellAssignCommand(), cellSettleCommand(), cellSyncCommand(), cellListCommand(), cellStatusCommand())
+		cellAssignCommand(), cellMoveCommand(), cellSettleCommand(), cellSyncCommand(), cellListCommand(),
+		cellStatusCommand())
 }
 
 // cellHelp says how the cells of a directory are found.
@@ -255,7 +256,7 @@ func cellAssignCommand() *cobra.Command {
 		Long: "Give buckets to a cell: numbers of 0 to 1023 and ranges, with commas between. The cell that has them\n" +
 			"refuses their participants from its commit on; then the other one learns that it takes them. In between,\n" +
 			"which is milliseconds, no cell takes them, and a caller repeats its call.\n\n" +
-			"Buckets whose participants have payments stay where they are: payments can't be moved. The act then gives\n" +
+			"Buckets whose participants have payments are not given (railhead cell move moves them). The act then gives\n" +
 			"none of that cell's, and names one of them. The cell and each that ever had one of the buckets must be\n" +
 			"reached, or nothing is changed; --without leaves out one that had a bucket before and is lost. The command\n" +
 			"can be repeated: it completes what was broken off.\n\n" + cellHelp,

@@ -127,6 +127,10 @@ func writeMap(o output, state cells.State, lost []string) error {
 		says    string
 	}{
 		{state.Untaken, "no cell takes %d buckets, which were given and not taken: %s: railhead cell sync"},
+		{state.Moving, "no cell takes %d buckets, which are being moved: %s: wait for railhead cell move, repeat it, or " +
+			"end it with --cancel"},
+		{state.Incomplete, "no cell takes %d buckets, which were given with participants and not taken: %s: repeat " +
+			"railhead cell move"},
 		{state.Doubled, "%d buckets are taken by two cells, or not by the one of the newest map: %s: a database was " +
 			"restored, so close enqueue there and run railhead cell sync"},
 		{state.Contradicted, "no cell takes %d buckets, about which maps contradict each other: %s: railhead cell settle"},

@@ -82,7 +82,8 @@ func codeOf(err error) int {
 		return exitConflict
 	case errors.Is(err, outbox.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, outbox.ErrNotAllowed), errors.Is(err, outbox.ErrNoPayload), errors.Is(err, outbox.ErrOtherCell):
+	case errors.Is(err, outbox.ErrNotAllowed), errors.Is(err, outbox.ErrNoPayload), errors.Is(err, outbox.ErrOtherCell),
+		errors.Is(err, outbox.ErrElsewhere):
 		return exitNotAllowed
 	case errors.Is(err, outbox.ErrEnqueueClosed):
 		return exitClosed

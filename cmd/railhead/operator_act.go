@@ -103,7 +103,8 @@ func onPayments(cmd *cobra.Command, references []string, do func(*operator.Opera
 				continue
 			}
 			err = fmt.Errorf("%s: %w", bounded(reference, 128), err)
-			if !errors.Is(err, outbox.ErrNotAllowed) && !errors.Is(err, outbox.ErrNotFound) {
+			if !errors.Is(err, outbox.ErrNotAllowed) && !errors.Is(err, outbox.ErrNotFound) &&
+				!errors.Is(err, outbox.ErrElsewhere) {
 				return err
 			}
 			refused++

@@ -70,6 +70,9 @@ func severalFound(id string, found []reader.Found) error {
 	for _, one := range found {
 		fmt.Fprintf(&text, "\n  %s  participant %s, sequence %d, enqueued %s", one.OutboxID, one.ParticipantID,
 			one.SequenceID, clock(one.EnqueuedAt))
+		if one.Elsewhere {
+			fmt.Fprintf(&text, ", in another cell: %s", strings.Join(one.Cells, ", "))
+		}
 	}
 	return errors.New(text.String())
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Version is the version of the contract. The first number is in each path, and changes with what
-// breaks a caller. The second changes with an added field or operation.
-const Version = "1.1.0"
+// breaks a caller. The second changes with an added field, operation or state.
+const Version = "1.2.0"
 
 const about = "Accepts payment instructions and reports what became of them: " +
 	"never lost, never paid twice, always explainable.\n\n" +
@@ -122,7 +122,7 @@ func (a *API) register() {
 	enqueue := a.operation("enqueue-instruction", http.MethodPost, "/v1/instructions", "Enqueue one instruction",
 		"Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before "+
 			"with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the "+
-			"status.",
+			"status. A repeated call whose payment is in another cell is answered at once, with the state ELSEWHERE.",
 		[]int{400, 401, 403, 409, 413, 415, 422, 429, 500, 503})
 	enqueue.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, enqueue, a.enqueue)
@@ -138,11 +138,13 @@ func (a *API) register() {
 		[]int{400, 401, 403, 404, 429, 500, 503}), a.status)
 	huma.Register(a.huma, a.operation("list-attempts", http.MethodGet, "/v1/instructions/{outbox_id}/attempts",
 		"List the attempts of an instruction",
-		"The rows of the archive: state, references and codes, never content.",
-		[]int{400, 401, 403, 404, 429, 500, 503}), a.attempts)
+		"The rows of the archive: state, references and codes, never content. 409 if they are in another cell "+
+			"(ELSEWHERE).",
+		[]int{400, 401, 403, 404, 409, 429, 500, 503}), a.attempts)
 	huma.Register(a.huma, a.operation("list-instructions", http.MethodGet, "/v1/instructions",
 		"List the instructions of a participant",
-		"In the order of their numbers, page by page.",
+		"In the order of their numbers, page by page. Those that the participant has enqueued in another cell, before "+
+			"it was moved to this one, have the state ELSEWHERE.",
 		[]int{400, 401, 403, 429, 500, 503}), a.list)
 	cancel := a.operation("cancel-instruction", http.MethodPost, "/v1/instructions/{outbox_id}/cancel",
 		"Cancel an instruction",

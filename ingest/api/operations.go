@@ -68,11 +68,11 @@ type seen struct {
 	OutboxID       string     `json:"outbox_id" format:"uuid" doc:"The instruction's id in Railhead"`
 	InstructionID  string     `json:"instruction_id"`
 	ParticipantID  string     `json:"participant_id"`
-	IdempotencyKey string     `json:"idempotency_key" doc:"The caller's key"`
+	IdempotencyKey string     `json:"idempotency_key" doc:"The caller's key; may be empty with ELSEWHERE, because this cell has only its digest"`
 	OnBehalfOf     string     `json:"on_behalf_of,omitempty" doc:"The principal that the call named"`
 	SequenceID     int64      `json:"sequence_id" doc:"Its number in the participant's gapless stream"`
 	CreatedAt      time.Time  `json:"created_at" doc:"When it was first enqueued"`
-	State          string     `json:"state" doc:"PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty if only the key is left"`
+	State          string     `json:"state" doc:"PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty if only the key is left. ELSEWHERE: the payment is in another cell, where it was enqueued before its participant was moved to this one. Only that cell knows what became of it: do not pay in another way"`
 	Certainty      string     `json:"certainty,omitempty" doc:"What is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE"`
 	Attempts       *int       `json:"attempts,omitempty" doc:"The number of its rows in the archive"`
 	ChangedAt      *time.Time `json:"changed_at,omitempty" doc:"When the last of these rows was written"`
@@ -90,10 +90,13 @@ func seenOf(p outbox.Tracked) seen {
 		OutboxID: p.OutboxID.String(), InstructionID: p.InstructionID, ParticipantID: p.ParticipantID,
 		IdempotencyKey: p.IdempotencyKey,
 		OnBehalfOf:     p.OnBehalfOf, SequenceID: p.SequenceID, CreatedAt: p.CreatedAt.UTC(), State: p.State,
-		Certainty: p.Certainty,
-		Attempts:  new(p.Attempts), ChangedAt: momentOf(p.ChangedAt), NextAttemptAt: momentOf(p.NextAttemptAt),
-		ErrorCode: p.ErrorCode, RailCode: p.RailCode, RailReference: p.RailReference, WaitsForPerson: new(p.WaitsForPerson),
 	}
+	if p.State == payment.Elsewhere {
+		return s
+	}
+	s.Certainty, s.Attempts, s.ChangedAt = p.Certainty, new(p.Attempts), momentOf(p.ChangedAt)
+	s.NextAttemptAt, s.ErrorCode, s.RailCode = momentOf(p.NextAttemptAt), p.ErrorCode, p.RailCode
+	s.RailReference, s.WaitsForPerson = p.RailReference, new(p.WaitsForPerson)
 	return s
 }
 
@@ -162,7 +165,7 @@ func (a *API) enqueue(ctx context.Context, input *enqueueInput) (*seenOutput, er
 		out.Status, out.Replayed = http.StatusOK, "true"
 	}
 	patience := waitOf(header.Values("Prefer"), a.config.WaitMax)
-	if patience == 0 {
+	if patience == 0 || receipt.State == payment.Elsewhere { // no outcome comes to this cell
 		return out, nil
 	}
 	// The instruction is stored: the answer confirms that whatever the wait brings.

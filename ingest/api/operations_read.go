@@ -37,6 +37,9 @@ func (a *API) status(ctx context.Context, input *idInput) (*seenOutput, error) {
 	if err != nil {
 		return nil, a.refused(ctx, opStatus, err)
 	}
+	if found.State == payment.Elsewhere {
+		out.PreferenceApplied = "" // no outcome comes to this cell
+	}
 	out.Body = seenOf(found)
 	return out, nil
 }

@@ -200,9 +200,9 @@ func problemOfFault(fault *outbox.Fault) *Problem {
 	case outbox.StateOtherCell:
 		// Callers are not told which cells there are.
 		p = kindOtherCell.of(fault.Field, fault.Rule,
-			"This process does not reach the participant's cell now. Nothing was stored.")
+			"This process serves a cell that does not take the participant's instructions now. This call stored nothing.")
 		p.Code, p.Commit, p.after = fault.SQLState, commitNone, time.Second
-		p.Hint = "Repeat the call with the same key and content."
+		p.Hint = "Repeat the call with the same key and content, here or at the API of the participant's cell."
 		return p
 	case outbox.StateBusy, outbox.StateContended, outbox.StateSecondKeys:
 		p = problemUnavailable(commitNone)

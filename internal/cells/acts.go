@@ -163,6 +163,11 @@ func Assign(
 	if failed == nil {
 		failed = after.of(to).Err
 	}
+	if failed == nil && slices.ContainsFunc(buckets, func(bucket int) bool {
+		return !slices.Contains(after.of(to).Directory.Takes, bucket) && after.gifts()[bucket].Digest != ""
+	}) {
+		failed = fmt.Errorf("%w: participants were packed with them: run railhead cell move", outbox.ErrNotAllowed)
+	}
 	if failed != nil {
 		failed = fmt.Errorf("cell %s was given %d buckets: %w: %w", to, given, ErrUnlearned, failed)
 	}
@@ -179,11 +184,20 @@ func give(ctx context.Context, n *Operators, to string, buckets []int, said Said
 	if err := n.strayed(); err != nil {
 		return 0, err
 	}
+	if err := n.answering(said.Without); err != nil {
+		return 0, err
+	}
 	owners := n.Directory.Owners()
 	needs, by := []string{to}, map[string][]int{}
 	for _, bucket := range buckets {
 		if owner := owners[bucket]; owner != to {
 			by[owner] = append(by[owner], bucket)
+		}
+	}
+	for _, bucket := range buckets {
+		if one := n.of(owners[bucket]); one != nil && slices.Contains(one.Directory.Leaving, bucket) {
+			return 0, fmt.Errorf("%w: bucket %d is being moved: complete it with railhead cell move, or end it with --cancel",
+				outbox.ErrNotAllowed, bucket)
 		}
 	}
 	for _, change := range n.changes {
@@ -224,73 +238,4 @@ func give(ctx context.Context, n *Operators, to string, buckets []int, said Said
 		given += len(by[owner])
 	}
 	return given, nil
-}
-
-// Settle says which cell takes buckets about which the maps contradict each other, or whose cell is lost:
-// one that is left out on purpose. Every other cell must be reached. It returns how many were settled.
-func Settle(
-	ctx context.Context, start *operator.Operator, to string, buckets []int, said Said, at Acts,
-) (after *Operators, settled int, err error) {
-	n, err := Sync(ctx, start, at, said)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer n.Close()
-	target := n.of(to)
-	if target == nil {
-		return nil, 0, fmt.Errorf("%w: the directory has no cell %s", outbox.ErrNotFound, to)
-	}
-	if err := n.whole(said.Without...); err != nil {
-		return nil, 0, err
-	}
-	contradicted, owners := n.State().Contradicted, n.Directory.Owners()
-	var versions []int
-	for _, bucket := range buckets {
-		lost := slices.Contains(said.Without, owners[bucket]) && n.of(owners[bucket]).Directory.ID == ""
-		if !lost && !slices.Contains(contradicted, bucket) {
-			return nil, 0, fmt.Errorf("%w: no map contradicts another one about bucket %d, and its cell %s was not left out as "+
-				"lost", outbox.ErrNotAllowed, bucket, owners[bucket])
-		}
-		versions = append(versions, n.newest(bucket)+1)
-	}
-	// The cell that takes them is the last: the others refuse them by then.
-	order := append([]*Reached[*operator.Operator]{}, target)
-	for i := range n.Cells {
-		if n.Cells[i].Name != to && n.Cells[i].Directory.ID != "" {
-			order = append(order, &n.Cells[i])
-		}
-	}
-	slices.Reverse(order)
-	for _, one := range order {
-		err := patiently(ctx, func() error {
-			_, err := one.Conn.SettleBuckets(ctx, buckets, versions, to, said.Reason, n.readBy(one))
-			return err
-		})
-		if err != nil {
-			return nil, 0, fmt.Errorf("cell %s: %w: repeat the command, or run railhead cell sync", one.Name, err)
-		}
-	}
-	after, err = Sync(ctx, start, at, said)
-	return after, len(buckets), err
-}
-
-// readBy are the servers on which the maps were read, and those on which a cell knew the ones that were not reached.
-func (n *Net[C]) readBy(one *Reached[C]) []operator.CellServer {
-	servers := n.servers()
-	for _, cell := range one.Directory.Cells {
-		if other := n.of(cell.Name); cell.Server != "" && other != nil && other.Directory.ID == "" {
-			servers = append(servers, operator.CellServer{Cell: cell.Name, Server: cell.Server})
-		}
-	}
-	return servers
-}
-
-// newest is the highest version of a bucket that any cell knows.
-func (n *Net[C]) newest(bucket int) (version int) {
-	for _, change := range n.changes {
-		if change.Bucket == bucket {
-			version = max(version, change.Version)
-		}
-	}
-	return version
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
-	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Errors that a caller branches on.
@@ -97,7 +96,8 @@ func (n *Net[C]) Close() {
 // server is accepted and it learns again.
 func (r *Reached[C]) later() (later int) {
 	for bucket, owner := range r.Directory.Owners() {
-		known := slices.Contains(r.Directory.Takes, bucket) || slices.Contains(r.Directory.Contradicted, bucket)
+		known := slices.Contains(r.Directory.Takes, bucket) || slices.Contains(r.Directory.Leaving, bucket) ||
+			slices.Contains(r.Directory.Contradicted, bucket)
 		if owner == r.Name && !known {
 			later++
 		}
@@ -247,10 +247,11 @@ func (n *Net[C]) merge(copied reader.Directory) {
 	n.changes = append(n.changes, copied.Changes...)
 	order := func(x, y reader.BucketChange) int { return cmp.Or(x.Bucket-y.Bucket, x.Version-y.Version) }
 	slices.SortStableFunc(n.changes, func(x, y reader.BucketChange) int {
-		return cmp.Or(order(x, y), cmp.Compare(x.CellID, y.CellID))
+		return cmp.Or(order(x, y), cmp.Compare(x.CellID, y.CellID), settledFirst(x, y), cmp.Compare(y.Digest, x.Digest))
 	})
+	// A cell of an older schema has learned of a gift without its digest: the copy with the digest is the whole one.
 	n.changes = slices.CompactFunc(n.changes, func(x, y reader.BucketChange) bool {
-		return order(x, y) == 0 && x.CellID == y.CellID
+		return order(x, y) == 0 && x.CellID == y.CellID && (x.Digest == y.Digest || x.Digest == "" || y.Digest == "")
 	})
 	n.Directory.Changes = slices.CompactFunc(slices.Clone(n.changes), func(x, y reader.BucketChange) bool {
 		return order(x, y) == 0
@@ -280,7 +281,7 @@ func (n *Net[C]) reread(ctx context.Context) {
 }
 
 // missing is the part of all copies that differs from one of them. A change that it has with another
-// cell is part of it, so that the cell learns of the contradiction.
+// cell, or with other participants, is part of it, so that the cell learns of the contradiction.
 func (n *Net[C]) missing(known reader.Directory) reader.Directory {
 	missing := reader.Directory{ID: n.Directory.ID}
 	for _, cell := range n.Directory.Cells {
@@ -289,28 +290,19 @@ func (n *Net[C]) missing(known reader.Directory) reader.Directory {
 		}
 	}
 	type version struct{ bucket, version int }
-	has := make(map[version]string, len(known.Changes))
+	has := make(map[version]reader.BucketChange, len(known.Changes))
 	for _, change := range known.Changes {
-		has[version{change.Bucket, change.Version}] = change.CellID
+		has[version{change.Bucket, change.Version}] = change
 	}
 	settled := settledAt(known.Changes)
 	for _, change := range n.changes {
-		if has[version{change.Bucket, change.Version}] != change.CellID && change.Version >= settled[change.Bucket] {
+		own := has[version{change.Bucket, change.Version}]
+		differs := own.CellID != change.CellID || own.Digest != change.Digest && own.Digest != "" && change.Digest != ""
+		if differs && change.Version >= settled[change.Bucket] {
 			missing.Changes = append(missing.Changes, change)
 		}
 	}
 	return missing
-}
-
-// settledAt returns the version of each bucket with which an operator settled it; 0: none. What was
-// before it is history.
-func settledAt(changes []reader.BucketChange) (at [outbox.Buckets]int) {
-	for _, change := range changes {
-		if change.Settles {
-			at[change.Bucket] = max(at[change.Bucket], change.Version)
-		}
-	}
-	return at
 }
 
 // away is the error of an act that needs a cell that was not reached.

@@ -19,7 +19,7 @@ func (w *world) forget(setting string, bucket int, owner string) {
 	cell.Exec(`ALTER TABLE railhead.payment_cell_changes DISABLE TRIGGER ALL`)
 	cell.Exec(`DELETE FROM railhead.payment_cell_changes WHERE bucket = $1 AND version > 1`, bucket)
 	cell.Exec(`ALTER TABLE railhead.payment_cell_changes ENABLE ALWAYS TRIGGER payment_cell_changes_append_only`)
-	cell.Exec(`UPDATE railhead.payment_buckets SET cell = $2, version = 1, mine = $3 WHERE bucket = $1`, bucket, owner,
+	cell.Exec(`UPDATE railhead.payment_buckets SET cell = $2, version = 1, mine = $3, leaving = NULL WHERE bucket = $1`, bucket, owner,
 		owner == strings.ToLower(setting))
 }
 
@@ -256,7 +256,7 @@ func TestSettle(t *testing.T) {
 	w.away["NORTH"] = false
 	w.must(settle("west", 5))
 	// Broken off after the first cell: the next look at the maps completes it.
-	_, err = w.operator("EAST").SettleBuckets(t.Context(), []int{6}, []int{3}, "north", "broken off here", nil)
+	_, err = w.operator("EAST").SettleBuckets(t.Context(), []int{6}, []int{4}, "north", "broken off here", nil)
 	w.must(err)
 	if state := w.sync("WEST"); !state.Sound() || state.Cells[1].Takes != 1 || state.Cells[2].Takes != 1 {
 		t.Errorf("settled: %+v", state)

@@ -34,6 +34,12 @@ type State struct {
 	// Untaken are buckets that no cell takes: their cell was reached, and has not learned that it
 	// has them.
 	Untaken []int `json:"untaken"`
+	// Moving are buckets that no cell takes because they are being moved: the move goes on, or was broken off.
+	Moving []int `json:"moving"`
+	// Incomplete are buckets that were given with participants and that no cell takes: the move was broken off
+	// after the gift, or the new cell was restored and may lack their keys. While a server is not accepted, its
+	// buckets are untaken: nothing else says what it lacks.
+	Incomplete []int `json:"incomplete"`
 	// Doubled are buckets that two cells take, or another one than the newest map says: a database was
 	// restored to a time before it gave them.
 	Doubled []int `json:"doubled"`
@@ -46,18 +52,22 @@ type State struct {
 // Sound reports whether exactly one cell takes each bucket, as far as the cells that are known can tell. Cells that are
 // lost for good, and have no bucket, are left out.
 func (s State) Sound(lost ...string) bool {
-	return len(s.Untaken) == 0 && len(s.Doubled) == 0 && len(s.Contradicted) == 0 && len(s.Unknown) == 0 &&
-		len(s.Strays) == 0 && !slices.ContainsFunc(s.Cells, func(c CellState) bool {
-		return !slices.Contains(lost, c.Name) && (c.Away != "" || c.Refuses != "" || !c.Confirmed)
-	})
+	return len(s.Untaken) == 0 && len(s.Moving) == 0 && len(s.Incomplete) == 0 && len(s.Doubled) == 0 &&
+		len(s.Contradicted) == 0 && len(s.Unknown) == 0 && len(s.Strays) == 0 &&
+		!slices.ContainsFunc(s.Cells, func(c CellState) bool {
+			return !slices.Contains(lost, c.Name) && (c.Away != "" || c.Refuses != "" || !c.Confirmed)
+		})
 }
 
 // State compares the copies of all cells that were reached.
 func (n *Net[C]) State() State {
-	s := State{DirectoryID: n.Directory.ID, Strays: append([]Stray{}, n.Strays...), Untaken: []int{}, Doubled: []int{},
-		Contradicted: []int{}, Unknown: []int{}}
+	s := State{DirectoryID: n.Directory.ID, Strays: append([]Stray{}, n.Strays...), Untaken: []int{}, Moving: []int{},
+		Incomplete: []int{}, Doubled: []int{}, Contradicted: []int{}, Unknown: []int{}}
 	owners := n.Directory.Owners()
 	var takers [outbox.Buckets][]string
+	var moving [outbox.Buckets]bool
+	settled := map[string]bool{}
+	gifts := n.gifts()
 	contradicted := n.contradicted()
 	away := map[string]bool{}
 	for i := range n.Cells {
@@ -72,12 +82,16 @@ func (n *Net[C]) State() State {
 		case one.Directory.ID != "":
 			state.Takes, state.Confirmed = len(one.Directory.Takes), one.Directory.Confirmed
 			state.Standby = one.Directory.Server == ""
+			settled[one.Name] = one.Directory.Settled
 			if !state.Confirmed && !state.Standby {
 				state.Takes = 0
 			}
 			state.Later, state.Left = one.later(), one.Left
 			for _, bucket := range one.Directory.Takes {
 				takers[bucket] = append(takers[bucket], one.Name)
+			}
+			for _, bucket := range one.Directory.Leaving {
+				moving[bucket] = true
 			}
 			state.Behind = n.behind(one.Directory)
 			if one.Err != nil {
@@ -98,11 +112,52 @@ func (n *Net[C]) State() State {
 		case len(takes) == 1:
 		case away[owner]:
 			s.Unknown = append(s.Unknown, bucket)
+		case moving[bucket]:
+			s.Moving = append(s.Moving, bucket)
+		case gifts[bucket].Digest != "" && settled[owner]:
+			s.Incomplete = append(s.Incomplete, bucket)
 		default:
 			s.Untaken = append(s.Untaken, bucket)
 		}
 	}
+	for _, bucket := range s.Incomplete {
+		for i := range s.Cells {
+			if s.Cells[i].Name == owners[bucket] {
+				s.Cells[i].Later-- // it doesn't wait for its server
+			}
+		}
+	}
 	return s
+}
+
+// settledAt returns the version of each bucket with which an operator settled it; 0: none. What was
+// before it is history.
+func settledAt(changes []reader.BucketChange) (at [outbox.Buckets]int) {
+	for _, change := range changes {
+		if change.Settles {
+			at[change.Bucket] = max(at[change.Bucket], change.Version)
+		}
+	}
+	return at
+}
+
+// settledFirst orders two copies of a change: what an operator has settled goes before what it replaces.
+func settledFirst(x, y reader.BucketChange) int {
+	switch {
+	case x.Settles == y.Settles:
+		return 0
+	case x.Settles:
+		return -1
+	}
+	return 1
+}
+
+// gifts are the newest changes of the buckets that any cell knows.
+func (n *Net[C]) gifts() (gifts [outbox.Buckets]reader.BucketChange) {
+	for _, change := range n.Directory.Changes {
+		gifts[change.Bucket] = change
+	}
+	return gifts
 }
 
 // behind counts the changes of buckets that a copy has not learned of. One about which the copies
@@ -156,8 +211,10 @@ func Look[C Conn](ctx context.Context, start C, at Places[C]) (State, error) {
 		return State{}, err
 	}
 	// A bucket that is wrong in another way the second time was wrong both times.
-	wrong := slices.Concat(first.Untaken, first.Doubled, first.Contradicted, first.Unknown)
-	for _, list := range []*[]int{&second.Untaken, &second.Doubled, &second.Contradicted} {
+	wrong := slices.Concat(first.Untaken, first.Moving, first.Incomplete, first.Doubled, first.Contradicted, first.Unknown)
+	for _, list := range []*[]int{
+		&second.Untaken, &second.Moving, &second.Incomplete, &second.Doubled, &second.Contradicted,
+	} {
 		*list = slices.DeleteFunc(*list, func(bucket int) bool { return !slices.Contains(wrong, bucket) })
 	}
 	return second, nil

@@ -206,10 +206,16 @@ func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, err
 	}
 }
 
-// Await waits until an instruction rests, by calls that wait for the outcome.
+// Await waits until an instruction rests, by calls that wait for the outcome. If its payment is in
+// another cell, Await returns outbox.ErrOtherCell.
 func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, error) {
 	last, err := h.Status(ctx, key)
 	for err == nil && !last.Rests() {
+		if last.State == payment.Elsewhere {
+			err = fmt.Errorf("%w: the payment of instruction %q is in another cell, where it was enqueued before its "+
+				"participant was moved", outbox.ErrOtherCell, key.InstructionID)
+			break
+		}
 		var answer shown
 		headers := http.Header{"Prefer": {fmt.Sprintf("wait=%d", int(waitMax.Seconds()))}}
 		if err = h.call(ctx, http.MethodGet, "/v1/instructions/"+last.OutboxID.String(), headers, nil, waitMax,

@@ -27,6 +27,8 @@ var elsewhere = []struct {
 	{page: "README.md", begins: "make journeys ", because: "it starts an installation of its own, and .ci/run runs it"},
 	{page: "docs/operations.md", begins: "railhead token revoke ", because: "the id is of no token there; TestToken of the command revokes one"},
 	{page: "docs/scale.md", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
+	{page: "docs/operations.md", begins: "railhead cell ", because: "it needs two databases; TestMovedCells of the command has three"},
+	{page: "railhead cell move", begins: "railhead cell ", because: "it needs two databases; TestMovedCells of the command has three"},
 	{page: "railhead cell add", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
 	{page: "railhead cell assign", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
 	{page: "railhead cell rejoin", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},

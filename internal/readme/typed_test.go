@@ -203,7 +203,8 @@ func (d *desk) psql(t *testing.T, e example) {
 		login = d.logins["operator"]
 	case strings.Contains(e.text, "outbox_contract"):
 		login = d.logins["contract"]
-	case strings.Contains(e.text, "payment_outbox_suspensions"):
+	case strings.Contains(e.text, "payment_outbox_suspensions"), strings.Contains(e.text, "payment_bucket_moves"),
+		strings.Contains(e.text, "railhead.cell_bucket"):
 		login = d.logins["reader"]
 	}
 	d.write(d.folder(t, e.page), "block.sql", e.text)

@@ -13,8 +13,9 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Status returns the status of an instruction. If there is none, or it is another
-// participant's, the error is outbox.ErrNotFound.
+// Status returns the status of an instruction: payment.Elsewhere if it was enqueued in another cell
+// before its participant was moved to this one. If there is none, or it is another participant's,
+// the error is outbox.ErrNotFound.
 func (d *Door) Status(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	found, err := d.payments(ctx, "door_payments", who.Token[:], who.Certificate, []pgtype.UUID{store.UUID(id)})
 	switch {
@@ -27,11 +28,11 @@ func (d *Door) Status(ctx context.Context, who outbox.Bearer, id payment.ID) (ou
 	}
 }
 
-// Await waits until an instruction rests, as Ingest.Await does. All callers share one
-// listening session.
+// Await waits until an instruction rests, as Ingest.Await does, or returns at once if it is
+// payment.Elsewhere. All callers share one listening session.
 func (d *Door) Await(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	last, err := d.Status(ctx, who, id)
-	if err != nil || last.Rests() {
+	if err != nil || last.Rests() || last.State == payment.Elsewhere {
 		return last, err
 	}
 	_, err = d.outcomes.Await(ctx, last.Status, func(ctx context.Context) (payment.Status, error) {
@@ -44,7 +45,8 @@ func (d *Door) Await(ctx context.Context, who outbox.Bearer, id payment.ID) (out
 	return last, err
 }
 
-// List returns a page of one participant's instructions in the order of their numbers.
+// List returns a page of one participant's instructions in the order of their numbers, with those
+// that are payment.Elsewhere.
 func (d *Door) List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error) {
 	found, err := d.payments(ctx, "door_list", who.Token[:], who.Certificate, page.ParticipantID, page.After,
 		page.Most, store.Text(page.InstructionID), store.Text(page.IdempotencyKey))

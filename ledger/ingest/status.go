@@ -16,8 +16,8 @@ const StatusesMax = 1000
 // Key identifies an instruction by the caller's own identifiers.
 type Key = payment.Key
 
-// Status returns the status of an instruction. If it was not enqueued by this login or one
-// that shares a role with it, or does not exist, the error is outbox.ErrNotFound.
+// Status returns the status of an instruction. If it was not enqueued in this cell by this login
+// or one that shares a role with it, the error is outbox.ErrNotFound.
 func (i *Ingest) Status(ctx context.Context, key Key) (payment.Status, error) {
 	all, err := i.Statuses(ctx, []Key{key})
 	switch {

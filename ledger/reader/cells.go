@@ -39,6 +39,9 @@ type BucketChange struct {
 	Cell    string `json:"cell"`
 	CellID  string `json:"cell_id"`
 	Settles bool   `json:"settles"` // it replaces every version before it, about which maps contradicted each other
+	// Digest is of the participants and keys that were packed in the cell that gave the bucket; empty: there were none.
+	// The new cell takes the bucket once it has stored exactly these.
+	Digest string `json:"digest"`
 
 	Reason    string    `json:"reason"`
 	ChangedBy string    `json:"changed_by"` // the login
@@ -55,6 +58,8 @@ type Directory struct {
 	Takes []int
 	// Contradicted are the buckets that it does not take because another cell's map contradicts its own.
 	Contradicted []int
+	// Leaving are the buckets that this cell is moving to another one: no cell takes them meanwhile.
+	Leaving []int
 	// Confirmed: its map is known to be complete since the server was started or promoted. If it is
 	// not, the cell takes no instruction.
 	Confirmed bool
@@ -101,13 +106,14 @@ func (r *Reader) Directory(ctx context.Context) (Directory, error) {
 		batch.Queue(r.db.SQL["directory_changes"], changesMax+1).Query(func(rows pgx.Rows) error {
 			var err error
 			d.Changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c BucketChange, err error) {
-				err = row.Scan(&c.Bucket, &c.Version, &c.Cell, &c.CellID, &c.Settles, &c.Reason, &c.ChangedBy, &c.ChangedAt)
+				err = row.Scan(&c.Bucket, &c.Version, &c.Cell, &c.CellID, &c.Settles, &c.Digest, &c.Reason, &c.ChangedBy,
+					&c.ChangedAt)
 				return c, err
 			})
 			return err
 		})
 		batch.Queue(r.db.SQL["directory_buckets"]).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&d.Takes, &d.Contradicted, &d.Confirmed, &d.Server, &d.Settled, &d.Compared)
+			return row.Scan(&d.Takes, &d.Leaving, &d.Contradicted, &d.Confirmed, &d.Server, &d.Settled, &d.Compared)
 		})
 	})
 	if err == nil && len(d.Changes) > changesMax {

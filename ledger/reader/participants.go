@@ -96,6 +96,7 @@ type Participant struct {
 	ParticipantID string
 	// Numbers counts the sequence numbers that were read: the highest, the lowest, and those between.
 	Numbers, Lowest, Highest int64
+	Elsewhere                int64     // of Numbers, those given in other cells, before it was moved to this one
 	Since, Until             time.Time // when the lowest and the highest were given
 	Waiting                  int64     // instructions in pending
 	Due                      int64     // of them, those that are due
@@ -136,7 +137,8 @@ type Volume struct {
 	Amount       string // decimal; empty: not known
 }
 
-// Participant reads one participant. If it never enqueued anything, the error is outbox.ErrNotFound.
+// Participant reads one participant. If it never enqueued anything here, or in another cell before it
+// was moved to this one, the error is outbox.ErrNotFound.
 func (r *Reader) Participant(ctx context.Context, participantID string) (Participant, error) {
 	p := Participant{ParticipantID: participantID}
 	var looked int64
@@ -146,7 +148,7 @@ func (r *Reader) Participant(ctx context.Context, participantID string) (Partici
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["index_order"])
 		batch.Queue(r.db.SQL["participant_numbers"], participantID, NumbersLooked).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&p.Numbers, &p.Lowest, &p.Highest, &since, &until)
+			return row.Scan(&p.Numbers, &p.Lowest, &p.Highest, &since, &until, &p.Elsewhere)
 		})
 		batch.Queue(r.db.SQL["participant_waiting"], participantID, PendingLooked).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&looked, &p.Waiting, &p.Due, &p.OutcomeUnknown, &oldest)

@@ -60,12 +60,17 @@ type Found struct {
 	ParticipantID  string     `json:"participant_id"`
 	SequenceID     int64      `json:"sequence_id"`
 	EnqueuedAt     time.Time  `json:"enqueued_at"`
+	// Elsewhere: it was enqueued in another cell, before its participant was moved to this one, and its payment is
+	// there. Cells are those that had the participant, in order of their names.
+	Elsewhere bool     `json:"elsewhere,omitempty"`
+	Cells     []string `json:"cells,omitempty"`
 }
 
 // Find returns the instructions with a reference: an outbox id, a rail key, an instruction
 // id or the rail's own reference. Several instructions may have the same instruction id (of
 // different participants) or the same reference; Find returns at most fifty of each kind,
-// oldest first. If there is none, the error is outbox.ErrNotFound.
+// oldest first. If there is none, the error is outbox.ErrNotFound; if the only one is in another
+// cell, it is outbox.ErrElsewhere and says in which.
 func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 	var id, railKey pgtype.UUID
 	if parsed, err := payment.ParseID(reference); err == nil {
@@ -88,13 +93,22 @@ func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q",
 			outbox.ErrNotFound, store.Bound(reference, 256))
 	}
+	if len(found) == 1 && found[0].Elsewhere {
+		f := found[0]
+		return nil, fmt.Errorf("%w: %s, sequence %d of participant %q, was enqueued before the participant was moved to "+
+			"this one. Look in the cells that had it: %s. If none of them has the payment, a restore has forgotten it, and "+
+			"nothing pays it", outbox.ErrElsewhere, f.OutboxID, f.SequenceID, f.ParticipantID,
+			strings.Join(f.Cells, ", "))
+	}
 	return found, nil
 }
 
 func scanFound(row pgx.CollectableRow) (Found, error) {
 	var id pgtype.UUID
 	var f Found
-	err := row.Scan(&id, &f.FoundBy, &f.InstructionID, &f.IdempotencyKey, &f.ParticipantID, &f.SequenceID, &f.EnqueuedAt)
+	err := row.Scan(&id, &f.FoundBy, &f.InstructionID, &f.IdempotencyKey, &f.ParticipantID, &f.SequenceID, &f.EnqueuedAt,
+		&f.Cells)
+	f.Elsewhere = f.Cells != nil
 	f.OutboxID = payment.ID(id.Bytes)
 	return f, err
 }

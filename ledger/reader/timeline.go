@@ -172,7 +172,8 @@ const (
 
 // Timeline reads all that is known about one instruction: its identifiers, the latest
 // thousand rows of the archive, the row of pending, the dead letter and the acts of
-// operators. If the id is unknown, the error is outbox.ErrNotFound.
+// operators. If the id is unknown, the error is outbox.ErrNotFound; if it is of a payment in another cell,
+// outbox.ErrElsewhere.
 func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, error) {
 	t := Timeline{OutboxID: outboxID}
 	known := false
@@ -203,6 +204,9 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 		return Timeline{}, fmt.Errorf("reading the timeline of %s: %w", outboxID, err)
 	}
 	if !known {
+		if _, err := r.Find(ctx, outboxID.String()); err != nil {
+			return Timeline{}, err
+		}
 		return Timeline{}, fmt.Errorf("%w: %s", outbox.ErrNotFound, outboxID)
 	}
 	slices.Reverse(t.Attempts)

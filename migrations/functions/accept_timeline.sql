@@ -15,8 +15,9 @@
 --          none of that time was accepted; or if no component has compared this start. RH020 in a
 --          directory of cells, if the map was not compared, or payments of other cells are pending.
 --          55P03 after 5 s of waiting for a lock.
--- reads:   outbox_heartbeats; payment_cells, what require_confirmed_map reads, payment_buckets, payment_paused_participants, and
---          of a cell that is in a directory every row of payment_outbox_pending.
+-- reads:   outbox_heartbeats; payment_cells, what require_confirmed_map reads, payment_buckets, payment_paused_participants,
+--          payment_packed_participants, payment_bucket_moves, payment_cell_changes, payment_outbox_keys, and of a cell that is in a directory every row of
+--          payment_outbox_pending.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text, since timestamptz DEFAULT NULL)
@@ -82,13 +83,23 @@ BEGIN
     FROM {cell}.payment_outbox_pending p
     JOIN {cell}.payment_buckets b ON b.bucket = {cell}.cell_bucket(p.participant_id)
     WHERE (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here))
+      AND NOT EXISTS (
+        -- Its key went along with the bucket, and no other cell has taken that without keys since.
+        SELECT FROM {cell}.payment_packed_participants m
+        JOIN {cell}.payment_bucket_moves v ON v.bucket = m.bucket AND v.version = m.version
+        JOIN {cell}.payment_cell_changes c ON c.bucket = m.bucket AND c.version = m.version AND c.digest = v.digest
+        JOIN {cell}.payment_outbox_keys k ON k.outbox_id = p.outbox_id AND k.sequence_id < m.next_sequence_id
+        WHERE m.participant_id = p.participant_id AND NOT EXISTS (
+          SELECT FROM {cell}.payment_cell_changes s
+          WHERE s.bucket = m.bucket AND s.version >= m.version AND s.settles))
       AND NOT EXISTS (SELECT FROM {cell}.payment_paused_participants h WHERE h.participant_id = p.participant_id);
     IF foreigners.n > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('%s pending payments are of participants of other cells, such as %s: the same keys may be enqueued there',
           foreigners.n, quote_literal(foreigners.first)),
         HINT = 'Pause these participants here (railhead participant pause), repeat this, compare each payment with the '
-          'other cell, and cancel it here.';
+          'other cell, and cancel it here if that has enqueued it, too. One that it answers with ELSEWHERE and the '
+          'outbox_id of this cell is only here; with another outbox_id it is in a third cell, too.';
     END IF;
   END IF;
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)

@@ -8,8 +8,9 @@
 --   - of each of rails, those without a head of participants with rows that became due at since or
 --     later, by the first 200 and the last 500 such rows of each priority;
 --   - of each of rails, the rotation: the next participants (at most most) after the one named in after,
---     in the order of their ids; null: it rests. It leaves out lines without a head whose participant
---     has enqueued nothing since, and lines whose head is due and in pending, unless they are marked.
+--     in the order of their ids, also those that were moved to another cell; null: it rests. It leaves
+--     out lines without a head whose participant has enqueued nothing here since, and lines whose head is due
+--     and in pending, unless they are marked.
 --   Only lines of participants that the profile in force orders are advanced, and only those that no
 --   other session has locked: a touched one that is locked is marked. Of the next pending rows (at most
 --   most_rows, of at most a fifth as many pages) behind the place after_row, those below the floor of their
@@ -29,7 +30,7 @@
 --   A number is never visible before a lower one of its participant: an enqueue holds the participant's
 --   row from the allocation of the number to the commit. A mark is consumed with its line locked, and
 --   the walk has a later snapshot, which shows whatever the mark was made for.
--- reads:   payment_rails, payment_rail_profiles, participant_outbox_sequences, payment_outbox_keys,
+-- reads:   payment_rails, payment_rail_profiles, participant_outbox_sequences, payment_packed_participants, payment_outbox_keys,
 --          payment_outbox_pending, payment_outbox_attempts, payment_outbox_instructions, payment_dead_letters,
 --          payment_operator_log.
 -- writes:  payment_order_lines, payment_order_marks.   locks: the lines' rows and the marks, without waiting.
@@ -134,8 +135,14 @@ BEGIN
       SELECT l.rail_type COLLATE "C" AS rail_type, n.participant_id, n.next_sequence_id
       FROM unnest($3, $5) AS l(rail_type, after)
       CROSS JOIN LATERAL (
-        SELECT q.participant_id, q.next_sequence_id FROM {cell}.participant_outbox_sequences q
-        WHERE q.participant_id > l.after COLLATE "C" ORDER BY q.participant_id LIMIT $6) n) s;
+        SELECT q.participant_id, q.next_sequence_id
+        FROM (
+          (SELECT q.participant_id, q.next_sequence_id FROM {cell}.participant_outbox_sequences q
+           WHERE q.participant_id > l.after COLLATE "C" ORDER BY q.participant_id LIMIT $6)
+          UNION ALL -- those that were moved to another cell: their payments stay
+          (SELECT q.participant_id, q.next_sequence_id FROM {cell}.payment_packed_participants q
+           WHERE q.participant_id > l.after COLLATE "C" ORDER BY q.participant_id LIMIT $6)) q
+        ORDER BY q.participant_id LIMIT $6) n) s;
     -- A head that becomes ready below is ready since then, and claims begin earlier than that in any case.
     RETURN QUERY
     SELECT l.rail_type,
@@ -199,7 +206,9 @@ BEGIN
       SELECT h.rail_type, h.head, h.floor, h.ready_at, h.blocked_by FROM {cell}.payment_order_lines h
       WHERE h.rail_type = s.rail_type AND h.participant_id = s.participant_id LIMIT 1) h ON true
     WHERE h.rail_type IS NULL
-      OR h.head IS NULL AND h.floor < s.next_no
+      OR h.head IS NULL AND h.floor < s.next_no AND EXISTS (
+        SELECT FROM {cell}.payment_outbox_keys r
+        WHERE r.participant_id = s.participant_id AND r.sequence_id >= h.floor)
       OR h.head IS NOT NULL AND h.ready_at IS NULL AND (h.blocked_by IS NOT NULL OR (
         SELECT a.state IN ({claim_states}) FROM {cell}.payment_outbox_attempts a
         WHERE a.outbox_id = h.head AND a.state <> 'LATE_OUTCOME'

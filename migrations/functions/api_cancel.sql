@@ -2,8 +2,9 @@
 --   Cancels, as cancel_payment does, an instruction of one of the token's participants for a caller
 --   over HTTP. The operator log names the token and the reason.
 -- errors:  RH030 the token is not in force, RH031 it is not for cancelling, RH010 the instruction
---          does not exist, or is another participant's; and those of cancel_payment.
--- reads:   payment_api_tokens, payment_outbox_keys, and what cancel_payment reads.
+--          does not exist, or is another participant's, RH020 it is in another cell (require_api_payment);
+--          and those of cancel_payment.
+-- reads:   what require_api_payment and cancel_payment read.
 -- writes, locks: as cancel_payment.   called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_cancel(token_sha256 bytea, certificate bytea, outbox_id uuid, reason text)
   RETURNS integer

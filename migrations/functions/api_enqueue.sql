@@ -6,14 +6,17 @@
 --   Enqueues instructions, as enqueue_payment_outbox_arrays does, for callers over HTTP. Each item
 --   has a token of its own, given as SHA-256 of the token and of the public key of its certificate.
 --   The registry stores a digest in place of the caller's key (api_key_digest). One key of a
---   participant stands for one instruction_id. A single item that waits and has a new key is passed
+--   participant stands for one instruction_id, also if it was used in another cell, before the
+--   participant was moved to this one. A single item that waits and has a new key is passed
 --   to enqueue_payment_outbox, which costs a third of an array of one item.
 -- errors:  per item those of enqueue_payment_outbox_arrays, RH030 if the token is not in force, and
 --          RH031 if it is not for this participant or verb. For the call, RH032 if the cell allows
 --          second keys, because a key by SQL and the same key over HTTP would then be two
 --          instructions; 40001 if one key was used for two instructions concurrently.
--- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, payment_outbox_settings, and what
---          enqueue_payment_outbox and enqueue_payment_outbox_arrays read.
+-- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, payment_outbox_settings, payment_outbox_rules,
+--          participant_outbox_sequences,
+--          and what enqueue_payment_outbox and enqueue_payment_outbox_arrays read; carried_key, if a
+--          participant may have come from another cell.
 -- writes:  payment_api_calls, and what enqueue_payment_outbox_arrays writes.
 -- locks:   as enqueue_payment_outbox_arrays; then the index entries of payment_api_calls, each while
 --          the row of its participant is locked.
@@ -45,6 +48,8 @@ DECLARE
   places    integer[]; -- the original position of each item that is not refused
   fresh     integer[] := '{}'; -- the items that this call enqueues
   fresh_ids uuid[] := '{}';    -- their outbox_ids
+  comers    text[] COLLATE "C" := '{}'; -- the participants that came from another cell, with their keys
+  other     uuid;    -- an instruction that has used the key in another cell
   kept      integer;
 BEGIN
   IF (SELECT s.allow_second_key FROM {cell}.payment_outbox_settings s WHERE s.singleton) IS NOT FALSE THEN
@@ -93,6 +98,20 @@ BEGIN
               MESSAGE = 'a key of this call was used for another instruction meanwhile',
                 HINT = 'Retry the transaction.';
           END IF;
+          -- Only now that its row is locked, it is certain what the participant has brought along.
+          SELECT c.outbox_id INTO other
+          FROM {cell}.participant_outbox_sequences s
+          CROSS JOIN LATERAL {cell}.carried_key(participant_ids[1], idempotency_keys[1]) c
+          WHERE s.participant_id = participant_ids[1] COLLATE "C" AND s.moved_in;
+          IF FOUND THEN
+            RAISE EXCEPTION USING
+              ERRCODE = 'RH001',
+              MESSAGE = 'this idempotency_key was first used for another instruction_id',
+              COLUMN = 'idempotency_key', CONSTRAINT = 'SAME_CONTENT',
+              DETAIL = format('The first instruction is outbox_id %s.', other),
+              HINT = 'Repeat a call with exactly the content of the first one. A different payment needs its own '
+                'idempotency_key.';
+          END IF;
         END IF;
       EXCEPTION WHEN OTHERS THEN
         IF SQLSTATE NOT LIKE 'RH%' THEN
@@ -108,6 +127,15 @@ BEGIN
     END IF;
   END IF;
 
+  IF (SELECT r.own_buckets IS NOT NULL FROM {cell}.payment_outbox_rules r WHERE r.singleton) THEN
+    comers := ARRAY(
+      SELECT p.participant_id
+      FROM (SELECT DISTINCT p.participant_id FROM unnest(participant_ids COLLATE "C") AS p(participant_id)) p
+      CROSS JOIN LATERAL (
+        SELECT s.moved_in FROM {cell}.participant_outbox_sequences s
+        WHERE s.participant_id = p.participant_id LIMIT 1) s
+      WHERE s.moved_in);
+  END IF;
   -- Each token is looked up once, and its participants are unpacked once, for all of its items.
   WITH shown AS MATERIALIZED (
     SELECT d.token, t.token_id, t.row
@@ -167,7 +195,11 @@ BEGIN
           LIMIT 1) c
       CROSS JOIN LATERAL (
         SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = c.outbox_id
-          LIMIT 1) k) known ON true
+          LIMIT 1) k
+      UNION ALL
+      SELECT c.outbox_id, c.instruction_id FROM {cell}.carried_key(a.participant_id, a.idempotency_key) c
+      WHERE a.participant_id = ANY (comers) AND a.fault IS NULL
+      LIMIT 1) known ON true
     ORDER BY a.item) j;
 
   IF refused THEN
@@ -227,6 +259,18 @@ BEGIN
   IF kept <> cardinality(fresh) THEN
     RAISE EXCEPTION USING ERRCODE = '40001',
       MESSAGE = 'a key of this call was used for another instruction meanwhile', HINT = 'Retry the transaction.';
+  END IF;
+  IF fresh <> '{}' AND (SELECT r.own_buckets IS NOT NULL FROM {cell}.payment_outbox_rules r WHERE r.singleton) AND EXISTS (
+    SELECT
+    FROM unnest(fresh) AS f(item)
+    JOIN unnest(participant_ids, idempotency_keys) WITH ORDINALITY AS a(participant_id, idempotency_key, item)
+      ON a.item = f.item
+    CROSS JOIN LATERAL (
+      SELECT s.moved_in FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = a.participant_id LIMIT 1) s
+    CROSS JOIN LATERAL {cell}.carried_key(a.participant_id, a.idempotency_key) c
+    WHERE s.moved_in) THEN
+    RAISE EXCEPTION USING ERRCODE = '40001',
+      MESSAGE = 'a key of this call was used for another instruction, in another cell', HINT = 'Retry the transaction.';
   END IF;
 END
 $$;

@@ -4,7 +4,7 @@
 --   neither collide nor can detect each other.
 --
 --   The function is one expression, which the planner inlines; see payment_outbox_fingerprint.
--- reads, writes, locks: nothing.   called by: api_enqueue.
+-- reads, writes, locks: nothing.   called by: api_enqueue, carried_key.
 CREATE OR REPLACE FUNCTION {cell}.api_key_digest(participant_id text, idempotency_key text) RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 AS $$

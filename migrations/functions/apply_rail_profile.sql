@@ -67,9 +67,10 @@ BEGIN
         apply_rail_profile.profile ->> 'order') IS DISTINCT FROM 'STRICT';
     -- The line of one that is ordered from now on begins at the lowest number that may be unresolved.
     INSERT INTO {cell}.payment_order_lines AS h (rail_type, participant_id, floor)
-    SELECT apply_rail_profile.rail_type, s.participant_id, coalesce(u.first_no, s.next_sequence_id)
+    SELECT apply_rail_profile.rail_type, coalesce(s.participant_id, u.participant_id),
+      coalesce(u.first_no, s.next_sequence_id)
     FROM {cell}.participant_outbox_sequences s
-    LEFT JOIN (
+    FULL JOIN ( -- one that was moved to another cell has no counter, and payments that stay
       SELECT k.participant_id, min(k.sequence_id) AS first_no
       FROM (
         SELECT p.outbox_id FROM {cell}.payment_outbox_pending p WHERE p.rail_type = apply_rail_profile.rail_type
@@ -80,10 +81,11 @@ BEGIN
         WHERE d.rail_type = apply_rail_profile.rail_type AND d.status NOT IN ({closed_letters})) o
       JOIN {cell}.payment_outbox_keys k ON k.outbox_id = o.outbox_id
       GROUP BY k.participant_id) u ON u.participant_id = s.participant_id
-    WHERE coalesce(apply_rail_profile.profile -> 'order_participants' ->> s.participant_id,
+    WHERE coalesce(apply_rail_profile.profile -> 'order_participants' ->> coalesce(s.participant_id, u.participant_id),
         apply_rail_profile.profile ->> 'order') = 'STRICT'
-      AND coalesce(was -> 'order_participants' ->> s.participant_id, was ->> 'order') IS DISTINCT FROM 'STRICT'
-    ORDER BY s.participant_id
+      AND coalesce(was -> 'order_participants' ->> coalesce(s.participant_id, u.participant_id), was ->> 'order')
+        IS DISTINCT FROM 'STRICT'
+    ORDER BY 2
     ON CONFLICT ON CONSTRAINT payment_order_lines_pk DO UPDATE SET floor = excluded.floor, head = NULL, head_no = NULL,
       priority = NULL, ready_at = NULL, blocked_by = NULL, blocked_since = NULL;
     INSERT INTO {cell}.payment_order_marks (rail_type, participant_id)

@@ -6,7 +6,8 @@
 --   with the same key and the same content, returns the first instruction with replayed = true.
 --   differs then names those of not_before, expires_at, priority and send_once that had another
 --   value in the first call; the first values stay in force (payment_outbox_differs). state is that
---   of payment_outbox_state.
+--   of payment_outbox_state, or ELSEWHERE if the first call was made in another cell, before the participant
+--   was moved to this one: the payment is in that cell, and differs is null.
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
@@ -16,8 +17,8 @@
 --          new participant have changed since the snapshot, and in READ COMMITTED if the participant is
 --          new and was given to another cell meanwhile: retry the transaction. 40P01 if two callers enqueue for the same participants in
 --          opposite order inside longer transactions: retry.
--- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, payment_outbox_state
---          and payment_outbox_differs read.
+-- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, payment_outbox_state,
+--          payment_outbox_differs and carried_call read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participant's row; if it is new, its bucket's row in share mode; then the key's index
 --          entry. No advisory locks.
@@ -27,7 +28,10 @@
 --   everything that the checks need, allocate the number of the participant, insert the key, the
 --   instruction and the pending row. No plan may scan a table or the history of a participant, even
 --   with outdated statistics. This is the reason for the settings, and for OFFSET 0, which leaves
---   the planner only the index that begins with instruction_id.
+--   the planner only the index that begins with instruction_id. A participant that was moved to this
+--   cell (moved_in) takes one more: its key is looked for among those that came with it, once its row is
+--   locked. So no call that has checked the map before the participant left, and goes on after it came
+--   back, misses a key of the other cell.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
@@ -42,9 +46,12 @@ SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-  seen   record;
-  fault  record;
-  closed boolean := false;
+  seen     record;
+  fault    record;
+  carried  record;
+  came     boolean := false; -- whether carried says something
+  moved_in boolean;
+  closed   boolean := false;
 BEGIN
   -- An accepted instruction must be flushed to disk, and to the synchronous standby if there is
   -- one. The commit is the caller's, whose login may be set not to wait for that.
@@ -116,6 +123,13 @@ BEGIN
         rail_type, payload, not_before, expires_at, priority, headers) f;
       closed := FOUND AND fault.code = 'RH014';
       IF FOUND AND NOT closed THEN
+        SELECT c.* INTO carried
+        FROM (SELECT FROM {cell}.participant_outbox_sequences s
+          WHERE s.participant_id = participant_id COLLATE "C" AND s.moved_in) s
+        CROSS JOIN LATERAL {cell}.carried_call(instruction_id, participant_id, idempotency_key, seen.print,
+          seen.allow_second_key) c;
+        came := FOUND;
+        EXIT WHEN came;
         RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, HINT = fault.hint,
           COLUMN = fault.field, CONSTRAINT = fault.rule;
       END IF;
@@ -127,9 +141,22 @@ BEGIN
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id + 1
     WHERE s.participant_id = participant_id COLLATE "C"
-    RETURNING s.next_sequence_id - 1 INTO sequence_id;
+    RETURNING s.next_sequence_id - 1, s.moved_in INTO sequence_id, moved_in;
     IF NOT FOUND THEN
       sequence_id := {cell}.bump_participant_outbox_seq(participant_id);
+      SELECT s.moved_in INTO STRICT moved_in FROM {cell}.participant_outbox_sequences s
+      WHERE s.participant_id = participant_id COLLATE "C";
+    END IF;
+    IF moved_in THEN
+      SELECT c.* INTO carried
+      FROM {cell}.carried_call(instruction_id, participant_id, idempotency_key, seen.print, seen.allow_second_key) c;
+      came := FOUND;
+      IF came THEN
+        UPDATE {cell}.participant_outbox_sequences s
+        SET next_sequence_id = s.next_sequence_id - 1
+        WHERE s.participant_id = participant_id COLLATE "C";
+        EXIT;
+      END IF;
     END IF;
 
     -- If the gate is closed, the key is not inserted, and the second pass looks it up once more.
@@ -180,6 +207,21 @@ BEGIN
     SET next_sequence_id = s.next_sequence_id - 1
     WHERE s.participant_id = participant_id COLLATE "C";
   END LOOP;
+  IF came THEN
+    IF carried.code IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = carried.code, MESSAGE = carried.message, HINT = carried.hint,
+        DETAIL = carried.detail, COLUMN = 'idempotency_key', CONSTRAINT = carried.rule;
+    END IF;
+    PERFORM pg_logical_emit_message(true, 'railhead', 'elsewhere');
+    outbox_id := carried.outbox_id;
+    sequence_id := carried.sequence_id;
+    created_at := carried.created_at;
+    state := 'ELSEWHERE';
+    replayed := true;
+    differs := NULL;
+    RETURN NEXT;
+    RETURN;
+  END IF;
   RAISE EXCEPTION USING
     ERRCODE = '40001',
     MESSAGE = 'the same key was enqueued by a transaction that this snapshot cannot see',

@@ -11,7 +11,7 @@
 -- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
 --          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 10 ms, where another
 --          open transaction enqueues the same key for another participant.
--- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of
+-- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of carried_call,
 --          payment_outbox_violation,
 --          payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
@@ -57,6 +57,7 @@ DECLARE
   firsts    bigint[];  -- the first number allocated to each of them
   skips     boolean := false; -- whether participants locked by others are skipped
   missing   boolean;   -- whether further participants have to be locked
+  comers    text[] COLLATE "C" := '{}'; -- those of them that were moved to this cell
   made      text[] COLLATE "C"; -- the participants that enqueue for the first time
   maker     text COLLATE "C";
   fresh     integer[];
@@ -135,6 +136,7 @@ BEGIN
       -- participants that never enqueued before.
       lockers := NULL;
       firsts := NULL;
+      comers := '{}';
       made := '{}';
       FOR look IN 1..looks_max LOOP
         IF look > 1 OR waits THEN
@@ -185,10 +187,10 @@ BEGIN
             GROUP BY a.participant_id
           ),
           locked AS MATERIALIZED (
-            SELECT w.participant_id, w.n, l.next_sequence_id
+            SELECT w.participant_id, w.n, l.next_sequence_id, l.moved_in
             FROM wanted w
             CROSS JOIN LATERAL (
-              SELECT l.next_sequence_id FROM {cell}.participant_outbox_sequences l
+              SELECT l.next_sequence_id, l.moved_in FROM {cell}.participant_outbox_sequences l
               WHERE l.participant_id = w.participant_id
               FOR NO KEY UPDATE SKIP LOCKED) l
           ),
@@ -200,8 +202,8 @@ BEGIN
             DO UPDATE SET next_sequence_id = s.next_sequence_id + EXCLUDED.next_sequence_id - 1
           )
           SELECT lockers || array_agg(l.participant_id), firsts || array_agg(l.next_sequence_id),
-            count(*) < (SELECT count(*) FROM wanted)
-          INTO lockers, firsts, missing
+            count(*) < (SELECT count(*) FROM wanted), comers || array_agg(l.participant_id) FILTER (WHERE l.moved_in)
+          INTO lockers, firsts, missing, comers
           FROM locked l;
         ELSE
           -- A row lock that the update itself takes writes no WAL record. The join is by range, so
@@ -218,11 +220,11 @@ BEGIN
             SET next_sequence_id = s.next_sequence_id + w.n
             FROM wanted w
             WHERE s.participant_id >= w.participant_id AND s.participant_id <= w.participant_id
-            RETURNING s.participant_id, s.next_sequence_id - w.n AS first
+            RETURNING s.participant_id, s.next_sequence_id - w.n AS first, s.moved_in
           )
           SELECT lockers || array_agg(b.participant_id), firsts || array_agg(b.first),
-            count(*) < (SELECT count(*) FROM wanted)
-          INTO lockers, firsts, missing
+            count(*) < (SELECT count(*) FROM wanted), comers || array_agg(b.participant_id) FILTER (WHERE b.moved_in)
+          INTO lockers, firsts, missing, comers
           FROM bumped b;
         END IF;
         EXIT WHEN NOT missing OR NOT waits AND look = 2;
@@ -254,6 +256,11 @@ BEGIN
             AND NOT settings.allow_second_key
           LIMIT 1) k ON true
         WHERE a.fault IS NULL AND k.known IS NULL
+          -- A function, so that a call without such participants locks none of its tables.
+          AND CASE WHEN a.participant_id = ANY (comers) THEN NOT EXISTS (
+              SELECT FROM {cell}.carried_call(a.instruction_id, a.participant_id, a.idempotency_key, a.print,
+                settings.allow_second_key))
+            ELSE true END
       ),
       -- The first item of each key in the batch, and of each instruction.
       numbered AS MATERIALIZED (
@@ -347,13 +354,13 @@ BEGIN
   DELETE FROM {cell}.participant_outbox_sequences s
   WHERE s.participant_id = ANY (lockers) AND s.next_sequence_id = 1;
 
-  -- Repetitions, within the batch, of an item that was not accepted. All other items are answered
-  -- from what is known.
+  -- Repetitions, within the batch, of an item that was not accepted, and, of participants that were moved to
+  -- this cell, calls that the other one may have answered. All other items are answered from what is known.
   undecided := ARRAY(
     SELECT a.item::integer
     FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", faults) WITH ORDINALITY
       AS a(instruction_id, participant_id, idempotency_key, fault, item)
-    JOIN unnest(lockers) AS l(participant_id) ON l.participant_id = a.participant_id
+    LEFT JOIN unnest(lockers) AS l(participant_id) ON l.participant_id = a.participant_id
     LEFT JOIN unnest(fresh) AS f(item) ON f.item = a.item
     LEFT JOIN LATERAL (
       SELECT true AS known
@@ -363,7 +370,15 @@ BEGIN
       WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id
         AND NOT settings.allow_second_key
       LIMIT 1) k ON true
-    WHERE a.fault IS NULL AND f.item IS NULL AND k.known IS NULL
+    LEFT JOIN LATERAL (
+      SELECT s.moved_in FROM {cell}.participant_outbox_sequences s
+      WHERE a.fault IS NOT NULL AND s.participant_id = a.participant_id
+      LIMIT 1) s ON true
+    WHERE f.item IS NULL AND k.known IS NULL
+      AND CASE
+        WHEN a.fault IS NULL THEN l.participant_id IS NOT NULL
+        ELSE s.moved_in AND (l.participant_id IS NOT NULL OR a.fault ->> 'code' <> 'RH014')
+      END
     ORDER BY a.item);
 
   -- As in enqueue_payment_outbox, an answer about rows of others waits until they are on the

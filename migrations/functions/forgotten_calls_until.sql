@@ -2,7 +2,7 @@
 --   The time until which an enqueue may repeat a call that a restore forgot: infinity while a
 --   suspension is open. Null if there was never a suspension.
 -- reads:   payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
--- called by: give_buckets; executor, for claims: a send of an instruction that was enqueued before that time may be
+-- called by: give_buckets, freeze_bucket; executor, for claims: a send of an instruction that was enqueued before that time may be
 --          forgotten.
 CREATE OR REPLACE FUNCTION {cell}.forgotten_calls_until() RETURNS timestamptz
 LANGUAGE sql STABLE SECURITY DEFINER

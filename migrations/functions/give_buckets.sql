@@ -2,14 +2,15 @@
 --   Gives buckets of this cell to another cell of its directory, and returns how many. From the commit
 --   on, this cell refuses their participants (RH009), and no cell takes them until the other one has
 --   learned the change (learn_cells). Only the cell that has a bucket can give it, so that the
---   versions of a bucket are one chain.
+--   versions of a bucket are one chain. A bucket whose participants were packed (pack_bucket) is given with the
+--   digest of what was packed, without which the other cell does not take it.
 -- errors:  RH002 no reason, or a bucket outside of 0 to 1023; RH010 this cell has no map, or the other
 --          cell is not in it; RH020 another cell has one of the buckets, cells contradict each other
---          about one, participants of them have enqueued here, this database may have forgotten
+--          about one, participants of them have enqueued here and were not packed, this database may have forgotten
 --          participants (require_settled_server, require_confirmed_map) or calls that callers may still
 --          repeat (forgotten_calls_until), or the rail keys of the cells differ; 25001 above READ
 --          COMMITTED; 55P03 after 5 s of waiting for a lock.
--- reads:   payment_cells, payment_outbox_settings, what require_settled_server, require_confirmed_map and
+-- reads:   payment_cells, payment_outbox_settings, payment_bucket_moves, what require_settled_server, require_confirmed_map and
 --          forgotten_calls_until read; participant_outbox_sequences, every row once.
 -- writes:  payment_cell_changes, payment_buckets, payment_outbox_rules by its trigger, payment_operator_log.
 -- locks:   the rows of the buckets, for which only the first instructions of their participants wait.
@@ -61,6 +62,18 @@ BEGIN
       MESSAGE = format('this cell does not take %s of the buckets, such as bucket %s', held.n, held.first),
       HINT = 'Only the cell that takes a bucket can give it.';
   END IF;
+  SELECT m.bucket, m.cell INTO held
+  FROM {cell}.payment_buckets b
+  JOIN {cell}.payment_bucket_moves m ON m.bucket = b.bucket AND m.version = b.leaving
+  WHERE b.bucket = ANY (given) AND {cell}.bucket_is_leaving(b.version, b.leaving)
+    AND (m.digest IS NULL OR m.cell <> taker.name)
+  ORDER BY m.bucket
+  LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('bucket %s is being moved to cell %s, and is not given before', held.bucket, held.cell),
+      HINT = 'Complete the move, or end it: railhead cell move --cancel.';
+  END IF;
   -- A new statement: it sees every participant whose transaction the locks have waited for.
   SELECT count(*) AS n, count(DISTINCT p.bucket) AS buckets, min(p.bucket) AS first INTO held
   FROM (SELECT {cell}.cell_bucket(s.participant_id) AS bucket FROM {cell}.participant_outbox_sequences s OFFSET 0) p
@@ -69,11 +82,13 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('%s participants of %s of the buckets, such as bucket %s, have payments in this cell', held.n,
         held.buckets, held.first),
-      HINT = 'Assign other buckets: payments can''t be moved between cells.';
+      HINT = 'railhead cell move moves their participants; the payments stay here.';
   END IF;
-  INSERT INTO {cell}.payment_cell_changes (bucket, version, cell, cell_id, reason)
-  SELECT b.bucket, b.version + 1, taker.name, taker.cell_id, give_buckets.reason
-  FROM {cell}.payment_buckets b WHERE b.bucket = ANY (given);
+  INSERT INTO {cell}.payment_cell_changes (bucket, version, cell, cell_id, digest, reason)
+  SELECT b.bucket, b.version + 1, taker.name, taker.cell_id, coalesce(m.digest, ''), give_buckets.reason
+  FROM {cell}.payment_buckets b
+  LEFT JOIN {cell}.payment_bucket_moves m ON m.bucket = b.bucket AND m.version = b.version + 1 AND b.leaving = m.version
+  WHERE b.bucket = ANY (given);
   UPDATE {cell}.payment_buckets b SET cell = taker.name, version = b.version + 1, mine = false
   WHERE b.bucket = ANY (given);
   PERFORM {cell}.log_operator_act('GIVE_BUCKETS', taker.name, NULL, give_buckets.reason,

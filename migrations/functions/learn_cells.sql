@@ -11,17 +11,18 @@
 --   - A change that gives it to this cell makes this cell take its participants: the cell that gave
 --     it has committed the change and refuses them. While this database may have forgotten that it
 --     gave the bucket away again (server_is_settled), it is taken by a later call only.
---   - A change that names another cell than the known one of the same version contradicts it: one of
---     the databases was restored. No cell takes the bucket until settle_buckets says which is right.
+--   - A change that names another cell than the known one of the same version, or other participants that came
+--     with the bucket, contradicts it: one of the databases was restored. No cell takes the bucket until settle_buckets says which is right.
 --   A repeated call changes nothing.
 -- returns: learned, the changes that were appended, or the buckets that are taken now if they are more; contradicted, the buckets that cells contradict each
 --          other about; later, the buckets that it has and does not take yet; left_behind, the participants here whose buckets
 --          this call has ended: this database was restored, and they have enqueued since.
 -- errors:  RH020 this cell is not of the directory, a cell of the copy has the name and not the id,
 --          setting, schema or namespace of a known one, or derives other rail keys than this cell, servers are
---          missing or one of them is not the known one (require_cell_servers), or a change leaves out the one before it; 25001
+--          missing or one of them is not the known one (require_cell_servers), the copy does not say what was
+--          moved, or a change leaves out the one before it; 25001
 --          above READ COMMITTED; 55P03 after 5 s of waiting for a lock.
--- reads:   what require_cell_servers and server_is_settled read; participant_outbox_sequences, every row once, if this cell
+-- reads:   what require_cell_servers and server_is_settled read; payment_arrivals; participant_outbox_sequences, every row once, if this cell
 --          had one of the buckets.
 -- writes:  payment_cells, payment_cell_changes, payment_buckets, payment_outbox_rules by its trigger,
 --          payment_operator_log.
@@ -40,6 +41,7 @@ DECLARE
   disputed integer[]; -- about which two changes contradict each other
   ended    integer[]; -- that this cell took until now
   named    text;
+  arrived  integer[]; -- the buckets that it begins to take
 BEGIN
   PERFORM {cell}.require_durable_map();
   SELECT c.* INTO here FROM {cell}.payment_cells c WHERE c.here;
@@ -88,7 +90,8 @@ BEGIN
   ORDER BY b.bucket FOR UPDATE;
   -- What was settled replaces every change before it.
   WITH given AS (
-    SELECT c.* FROM jsonb_to_recordset(changes) AS c(bucket integer, version integer, cell_id uuid, settles boolean)
+    SELECT c.* FROM jsonb_to_recordset(changes) AS c(bucket integer, version integer, cell_id uuid, settles boolean,
+      digest text)
   ),
   settled AS (
     SELECT s.bucket, max(s.version) AS version
@@ -103,14 +106,15 @@ BEGIN
       FROM given g
       JOIN {cell}.payment_cell_changes k ON k.bucket = g.bucket AND k.version = g.version
       LEFT JOIN settled s ON s.bucket = g.bucket
-      WHERE k.cell_id IS DISTINCT FROM g.cell_id AND g.version >= coalesce(s.version, 0)
+      WHERE (k.cell_id IS DISTINCT FROM g.cell_id OR k.digest <> g.digest AND k.digest <> '' AND g.digest <> '')
+        AND g.version >= coalesce(s.version, 0)
       UNION
       SELECT g.bucket
       FROM given g
       LEFT JOIN settled s ON s.bucket = g.bucket
       WHERE g.version >= coalesce(s.version, 0)
       GROUP BY g.bucket, g.version
-      HAVING count(DISTINCT g.cell_id) > 1
+      HAVING count(DISTINCT g.cell_id) > 1 OR count(DISTINCT nullif(g.digest, '')) > 1
       UNION
       SELECT b.bucket
       FROM {cell}.payment_buckets b
@@ -118,10 +122,15 @@ BEGIN
       WHERE b.bucket = ANY (touched) AND b.contradicted AND coalesce(s.version, 0) <= b.version)
   INTO disputed;
 
-  INSERT INTO {cell}.payment_cell_changes (bucket, version, cell, cell_id, settles, reason, changed_by, changed_at)
-  SELECT c.bucket, c.version, c.cell, c.cell_id, coalesce(c.settles, false), c.reason, c.changed_by, c.changed_at
+  IF EXISTS (SELECT FROM jsonb_to_recordset(changes) AS c(digest text) WHERE c.digest IS NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = 'the copy does not say whether participants were moved with a bucket',
+      HINT = 'Use a railhead of the version of the newest cell.';
+  END IF;
+  INSERT INTO {cell}.payment_cell_changes (bucket, version, cell, cell_id, settles, digest, reason, changed_by, changed_at)
+  SELECT c.bucket, c.version, c.cell, c.cell_id, coalesce(c.settles, false), c.digest, c.reason, c.changed_by, c.changed_at
   FROM jsonb_to_recordset(changes) AS c(bucket integer, version integer, cell text, cell_id uuid, settles boolean,
-    reason text, changed_by text, changed_at timestamptz)
+    digest text, reason text, changed_by text, changed_at timestamptz)
   WHERE c.bucket <> ALL (disputed)
   ON CONFLICT ON CONSTRAINT payment_cell_changes_pk DO NOTHING;
   GET DIAGNOSTICS learned = ROW_COUNT;
@@ -140,25 +149,40 @@ BEGIN
       HINT = 'Copy all changes of the other cell.';
   END IF;
   ended := ARRAY(SELECT b.bucket FROM {cell}.payment_buckets b WHERE b.bucket = ANY (touched) AND b.mine);
-  UPDATE {cell}.payment_buckets b
-  SET mine = false, contradicted = true
-  WHERE b.bucket = ANY (disputed) AND NOT b.contradicted;
+  -- Each update makes payment_outbox_rules anew, which every enqueue reads.
+  IF disputed <> '{}' THEN
+    UPDATE {cell}.payment_buckets b
+    SET mine = false, contradicted = true
+    WHERE b.bucket = ANY (disputed) AND NOT b.contradicted;
+  END IF;
   contradicted := cardinality(disputed);
-  UPDATE {cell}.payment_buckets b
-  SET cell = k.cell, version = k.version, mine = b.mine AND k.cell_id = here.cell_id, contradicted = false
-  FROM (
-    SELECT DISTINCT ON (k.bucket) k.bucket, k.cell, k.cell_id, k.version
-    FROM {cell}.payment_cell_changes k
-    WHERE k.bucket = ANY (touched)
-    ORDER BY k.bucket, k.version DESC) k
-  WHERE b.bucket = k.bucket AND b.bucket <> ALL (disputed) AND b.version < k.version;
+  IF touched <> '{}' THEN
+    UPDATE {cell}.payment_buckets b
+    SET cell = k.cell, version = k.version, mine = b.mine AND k.cell_id = here.cell_id, contradicted = false
+    FROM (
+      SELECT DISTINCT ON (k.bucket) k.bucket, k.cell, k.cell_id, k.version
+      FROM {cell}.payment_cell_changes k
+      WHERE k.bucket = ANY (touched)
+      ORDER BY k.bucket, k.version DESC) k
+    WHERE b.bucket = k.bucket AND b.bucket <> ALL (disputed) AND b.version < k.version;
+  END IF;
   SELECT count(*) INTO later FROM {cell}.payment_buckets b
   WHERE b.cell = here.name AND NOT b.mine AND NOT b.contradicted;
   IF later > 0 AND servers IS NOT NULL AND {cell}.server_is_settled() THEN
-    UPDATE {cell}.payment_buckets b SET mine = true
+    -- keep_out_bucket keeps out those whose participants have not all arrived; those that are known are not tried.
+    arrived := ARRAY(
+      SELECT b.bucket FROM {cell}.payment_buckets b
+      WHERE b.cell = here.name AND NOT b.mine AND NOT b.contradicted AND NOT EXISTS (
+        SELECT FROM {cell}.payment_cell_changes k
+        WHERE k.bucket = b.bucket AND k.version = b.version AND k.digest <> '' AND NOT EXISTS (
+          SELECT FROM {cell}.payment_arrivals a
+          WHERE a.bucket = k.bucket AND a.version = k.version AND a.digest = k.digest AND a.complete_at IS NOT NULL)));
+    IF arrived <> '{}' THEN
+      UPDATE {cell}.payment_buckets b SET mine = true WHERE b.bucket = ANY (arrived);
+    END IF;
+    SELECT count(*) INTO later FROM {cell}.payment_buckets b
     WHERE b.cell = here.name AND NOT b.mine AND NOT b.contradicted;
-    learned := greatest(learned, later);
-    later := 0;
+    learned := greatest(learned, cardinality(arrived));
   END IF;
   -- What this cell had and has no more was given away by itself, and then forgotten by a restore.
   ended := ARRAY(

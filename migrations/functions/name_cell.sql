@@ -17,8 +17,8 @@
 --          name and cell_id is missing, or does not have the name with that cell_id, or knows it as
 --          another database, or participants have enqueued with rail keys that are not those of the
 --          directory; 25001 above READ COMMITTED; 55P03 after 5 s of waiting for a lock.
--- reads:   participant_outbox_sequences, payment_outbox_settings, payment_cell_servers, what require_settled_server
---          reads.
+-- reads:   participant_outbox_sequences, payment_outbox_settings, payment_cell_servers, payment_arrivals, what
+--          require_settled_server reads.
 -- writes:  payment_cells, payment_cell_changes, payment_buckets, payment_outbox_settings,
 --          payment_outbox_rules by its trigger, payment_operator_log.
 -- locks:   every row of payment_buckets, for which only the first instructions of participants wait.
@@ -85,7 +85,7 @@ BEGIN
     IF name_cell.directory_id IS NOT NULL AND EXISTS (SELECT FROM {cell}.participant_outbox_sequences) THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = 'participants have enqueued in this cell, whose buckets the directory has given to other cells',
-        HINT = 'A cell joins a directory while it is empty: payments can''t be moved between cells.';
+        HINT = 'A cell joins a directory while it is empty: payments stay in the cell where they were enqueued.';
     END IF;
   ELSIF (known.cell_id, known.setting, known.cell_schema) IS DISTINCT FROM
     (name_cell.cell_id, name_cell.setting, name_cell.cell_schema) OR name_cell.directory_id IS NULL

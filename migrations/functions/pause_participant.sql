@@ -5,7 +5,7 @@
 --   if one of them is null.
 -- errors:  RH002 without a reason, or with an until that is past or more than 366 days ahead;
 --          RH010 a participant that never enqueued, 55P03 after 5 s of waiting for a lock.
--- reads:   participant_outbox_sequences.
+-- reads:   participant_outbox_sequences, payment_packed_participants.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason text, until timestamptz DEFAULT NULL)
   RETURNS boolean
@@ -19,7 +19,9 @@ BEGIN
   PERFORM {cell}.require_reason(pause_participant.reason);
   PERFORM {cell}.require_end(pause_participant.until);
   IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s
-    WHERE s.participant_id = pause_participant.participant_id) THEN
+    WHERE s.participant_id = pause_participant.participant_id)
+    AND NOT EXISTS (SELECT FROM {cell}.payment_packed_participants p
+      WHERE p.participant_id = pause_participant.participant_id) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here',
       HINT = 'Check the participant_id.';
   END IF;

@@ -9,8 +9,8 @@
 --          detail. On a rail whose profile has kind "message", a payload may have neither amount nor
 --          currency; one of them alone, and both if given, are checked as for a payment.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_rail_profiles, payment_forbidden_keys,
---          payment_currencies, payment_closed_gates, payment_cells, payment_buckets, and what takes_participant
---          reads.
+--          payment_currencies, payment_closed_gates, payment_cells, payment_buckets, payment_bucket_moves, and what
+--          takes_participant reads.
 -- locks:   nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_violation(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
@@ -78,13 +78,19 @@ BEGIN
         CASE
           WHEN b.contradicted THEN format(
             'the maps of cells contradict each other about bucket %s of the participant, so that no cell takes it', b.bucket)
+          WHEN {cell}.bucket_is_leaving(b.version, b.leaving) THEN format(
+            'bucket %s of the participant is being moved to cell %s, and no cell takes it meanwhile', b.bucket,
+            (SELECT m.cell FROM {cell}.payment_bucket_moves m WHERE m.bucket = b.bucket AND m.version = b.leaving))
           WHEN b.mine THEN 'the server of this cell was started or promoted, and may have gone back in time: until its map '
             'was compared with those of the other cells, it takes no instruction'
           WHEN b.cell IS NULL OR EXISTS (SELECT FROM {cell}.payment_cells c WHERE c.here AND c.name = b.cell)
             THEN format('this cell does not take bucket %s of the participant yet: it has to learn the map of cells', b.bucket)
           ELSE format('the participant belongs to cell %s: bucket %s, version %s of its map', b.cell, b.bucket, b.version)
         END,
-        CASE WHEN b.mine OR b.contradicted OR b.cell IS NULL
+        CASE WHEN {cell}.bucket_is_leaving(b.version, b.leaving)
+          THEN 'This call stored nothing; one with the same key that is under way may. Repeat it later with the same '
+            'key and content.'
+          WHEN b.mine OR b.contradicted OR b.cell IS NULL
           THEN 'Nothing was stored. Repeat it later with the same key and content.'
           ELSE 'Nothing was stored here. Read the map again, and enqueue it there with the same key.' END
       INTO message, hint

@@ -32,7 +32,7 @@ BEGIN
     {cell}.required_fields(),
     (SELECT array_agg({cell}.gate_mark(g.scope, g.name) ORDER BY g.scope, g.name) FROM {cell}.payment_closed_gates g),
     (SELECT CASE WHEN EXISTS (SELECT FROM {cell}.payment_cells)
-        THEN string_agg(b.mine::integer::text, '' ORDER BY b.bucket)::bit(1024) END
+        THEN string_agg((b.mine AND NOT {cell}.bucket_is_leaving(b.version, b.leaving))::integer::text, '' ORDER BY b.bucket)::bit(1024) END
      FROM {cell}.payment_buckets b),
     CASE WHEN EXISTS (
       SELECT FROM {cell}.payment_cell_checks k

@@ -3,7 +3,7 @@
 --   cells (map_is_confirmed).
 -- errors:  RH020.
 -- reads:   what map_is_confirmed reads.   writes, locks: nothing.
--- called by: give_buckets, settle_buckets, accept_timeline.
+-- called by: give_buckets, freeze_bucket, pack_bucket, thaw_bucket, settle_buckets, accept_timeline.
 CREATE OR REPLACE FUNCTION {cell}.require_confirmed_map(act text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -4,7 +4,8 @@
 --   just enqueued would be overlooked. Sets synchronous_commit for the transaction if the login has it
 --   lower: another cell acts on the change, so that it must survive a crash and a failover.
 -- reads, writes, locks: nothing.   called by: name_cell, learn_cells, give_buckets, settle_buckets,
---          confirm_map, flush_map, note_cell_server.
+--          confirm_map, flush_map, note_cell_server, freeze_bucket, pack_bucket, thaw_bucket, begin_arrival,
+--          store_arrivals, complete_arrival.
 CREATE OR REPLACE FUNCTION {cell}.require_durable_map() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

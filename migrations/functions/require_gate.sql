@@ -1,7 +1,8 @@
 -- require_gate(scope text, name text) -> void
 --   Raises RH002 if no gate has that scope and name, RH003 for an unknown rail and RH010 for an
---   unknown participant, so that a misspelt name is not accepted silently.
--- reads:   payment_rails, participant_outbox_sequences.   locks: nothing.
+--   unknown participant, so that a misspelt name is not accepted silently. One that was moved to
+--   another cell is known.
+-- reads:   payment_rails, participant_outbox_sequences, payment_packed_participants.   locks: nothing.
 -- called by: close_enqueue, open_enqueue.
 CREATE OR REPLACE FUNCTION {cell}.require_gate(scope text, name text) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -18,7 +19,8 @@ BEGIN
         HINT = 'Use a rail_type of payment_rails; the whole cell is scope cell, name *.';
     END IF;
   ELSIF scope = 'participant' THEN
-    IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = require_gate.name) THEN
+    IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = require_gate.name)
+      AND NOT EXISTS (SELECT FROM {cell}.payment_packed_participants p WHERE p.participant_id = require_gate.name) THEN
       RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here',
         HINT = 'Check the participant_id.';
     END IF;

@@ -1,14 +1,15 @@
 -- settle_buckets(buckets integer[], versions integer[], cell text, reason text, servers jsonb) -> integer
 --   Says which cell takes buckets about which the maps of cells contradict each other, and returns how
 --   many were settled by this call. It appends a change with the given version of each bucket, which
---   must be higher than any that any cell knows, and replaces all before it. It has to be called in
---   every cell of the directory with the same arguments, and last in the cell that is to take them:
---   until then no cell takes them. servers is as in learn_cells, and has the cells that are left out, too,
+--   must be two higher than the highest that any cell knows, and replaces all before it: the version between is that of
+--   a gift of which only a lost cell may know, and a cell that knows more than was read refuses. It has to be called in
+--   every cell of the directory with the same arguments, first in the cell that has them, if it can be reached,
+--   and last in the one that is to take them: until then no cell takes them. servers is as in learn_cells, and has the cells that are left out, too,
 --   with the server that this cell knows: one that came back meanwhile was compared, and is on another. A
 --   repeated call changes nothing.
 -- errors:  RH002 no reason, or arrays that are null, of different length, or with a bucket outside of
 --          0 to 1023; RH010 this cell has no map, or does not know the cell; RH020 this cell
---          knows a version that is as high, or it takes the buckets and its database may have forgotten
+--          knows a version that is as high, or is one below, or takes a bucket that another cell is to have, or it is to take the buckets and its database may have forgotten
 --          something (require_settled_server, require_confirmed_map), or a map was read on another server than the
 --          known one (require_cell_servers); 25001 above READ COMMITTED; 55P03 after 5 s of
 --          waiting for a lock.
@@ -53,13 +54,21 @@ BEGIN
   SELECT min(b.bucket) INTO wrong
   FROM unnest(buckets, versions) AS g(bucket, version)
   JOIN {cell}.payment_buckets b ON b.bucket = g.bucket
-  WHERE g.version <= b.version AND NOT (g.version = b.version AND EXISTS (
+  WHERE g.version < b.version + 2 AND NOT (g.version = b.version AND EXISTS (
     SELECT FROM {cell}.payment_cell_changes k
     WHERE k.bucket = g.bucket AND k.version = g.version AND k.cell_id = taker.cell_id AND k.settles));
   IF wrong IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('this cell knows a version of bucket %s that is as high', wrong),
+      MESSAGE = format('this cell knows a newer version of bucket %s than those that were read', wrong),
       HINT = 'Read all maps again: railhead cell sync.';
+  END IF;
+  -- A move may have been completed since the maps were read: the keys are here, and go with the bucket.
+  SELECT min(b.bucket) INTO wrong FROM {cell}.payment_buckets b
+  WHERE b.bucket = ANY (buckets) AND b.mine AND NOT taker.here;
+  IF wrong IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('this cell takes bucket %s, and no other map contradicts that', wrong),
+      HINT = 'See railhead cell status. railhead cell move takes it to another cell.';
   END IF;
   INSERT INTO {cell}.payment_cell_changes (bucket, version, cell, cell_id, settles, reason)
   SELECT g.bucket, g.version, taker.name, taker.cell_id, true, settle_buckets.reason

@@ -133,7 +133,7 @@ WHERE NOT EXISTS (
         ORDER BY g.scope, g.name)
       FROM {cell}.payment_closed_gates g)
     AND r.own_buckets IS NOT DISTINCT FROM (
-      SELECT string_agg(b.mine::integer::text, '' ORDER BY b.bucket)::bit(1024)
+      SELECT string_agg((b.mine AND b.leaving IS DISTINCT FROM b.version + 1)::integer::text, '' ORDER BY b.bucket)::bit(1024)
       FROM {cell}.payment_buckets b
       HAVING EXISTS (SELECT FROM {cell}.payment_cells))
     AND (r.confirmed_start IS NULL OR EXISTS (
@@ -163,6 +163,14 @@ FROM {cell}.payment_outbox_pending p
 JOIN {cell}.payment_buckets b
   ON b.bucket = ('x' || left(encode(sha256(convert_to(p.participant_id, 'UTF8')), 'hex'), 3))::bit(12)::integer >> 2
 WHERE NOT b.mine AND (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here))
+  AND NOT EXISTS (
+    SELECT FROM {cell}.payment_packed_participants m
+    JOIN {cell}.payment_bucket_moves v ON v.bucket = m.bucket AND v.version = m.version
+    JOIN {cell}.payment_cell_changes c ON c.bucket = m.bucket AND c.version = m.version AND c.digest = v.digest
+    JOIN {cell}.payment_outbox_keys k ON k.outbox_id = p.outbox_id AND k.created_at <= v.packed_at
+    WHERE m.participant_id = p.participant_id AND NOT EXISTS (
+      SELECT FROM {cell}.payment_cell_changes s
+      WHERE s.bucket = m.bucket AND s.version >= m.version AND s.settles))
 GROUP BY b.bucket
 UNION ALL
 SELECT 'offence',

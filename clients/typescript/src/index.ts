@@ -123,7 +123,8 @@ export class Railhead {
 
   /**
    * Enqueues one instruction. `replayed` of the result says that the key was known. With `wait`
-   * the result may have the outcome; `state` and `certainty` say whether it does.
+   * the result may have the outcome; `state` and `certainty` say whether it does. The state
+   * ELSEWHERE is answered at once: the payment is in another cell, which alone knows the outcome.
    */
   enqueue(instruction: Instruction, options: EnqueueOptions): Promise<InstructionStatus> {
     if (!options.idempotencyKey) {
@@ -138,7 +139,7 @@ export class Railhead {
     })
   }
 
-  /** Says what became of an instruction; with `wait`, once it rests or after so many seconds. */
+  /** Says what became of an instruction; with `wait`, once it rests or after so many seconds, or at once if it is ELSEWHERE. */
   get(outboxId: string, options: CallOptions & { wait?: number } = {}): Promise<InstructionStatus> {
     const headers: Record<string, string> = options.wait ? { Prefer: `wait=${Math.trunc(options.wait)}` } : {}
     return this.#json({

@@ -53,13 +53,13 @@ export interface paths {
         };
         /**
          * List the instructions of a participant
-         * @description In the order of their numbers, page by page.
+         * @description In the order of their numbers, page by page. Those that the participant has enqueued in another cell, before it was moved to this one, have the state ELSEWHERE.
          */
         get: operations["list-instructions"];
         put?: never;
         /**
          * Enqueue one instruction
-         * @description Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the status.
+         * @description Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the status. A repeated call whose payment is in another cell is answered at once, with the state ELSEWHERE.
          */
         post: operations["enqueue-instruction"];
         delete?: never;
@@ -117,7 +117,7 @@ export interface paths {
         };
         /**
          * List the attempts of an instruction
-         * @description The rows of the archive: state, references and codes, never content.
+         * @description The rows of the archive: state, references and codes, never content. 409 if they are in another cell (ELSEWHERE).
          */
         get: operations["list-attempts"];
         put?: never;
@@ -386,7 +386,7 @@ export interface components {
             /** @description For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold */
             differs?: string[] | null;
             error_code?: string;
-            /** @description The caller's key */
+            /** @description The caller's key; may be empty with ELSEWHERE, because this cell has only its digest */
             idempotency_key: string;
             instruction_id: string;
             /**
@@ -413,7 +413,7 @@ export interface components {
              * @description Its number in the participant's gapless stream
              */
             sequence_id: number;
-            /** @description PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty if only the key is left */
+            /** @description PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty if only the key is left. ELSEWHERE: the payment is in another cell, where it was enqueued before its participant was moved to this one. Only that cell knows what became of it: do not pay in another way */
             state: string;
             /** @description A dead letter is open: nothing happens until an operator acts */
             waits_for_person?: boolean;
@@ -1143,6 +1143,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

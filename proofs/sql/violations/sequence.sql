@@ -1,8 +1,15 @@
 WITH {horizon},
+given AS (
+  SELECT k.participant_id, k.sequence_id, k.outbox_id FROM {cell}.payment_outbox_keys k
+  UNION -- numbers that were given in another cell, before the participant was moved to this one
+  SELECT k.participant_id, k.sequence_id, k.outbox_id
+  FROM {cell}.payment_arrived_keys k
+  JOIN {cell}.payment_arrivals a ON a.bucket = k.bucket AND a.version = k.version AND a.taken_at IS NOT NULL
+),
 numbers AS (
   SELECT k.participant_id, k.sequence_id, k.outbox_id,
     greatest(coalesce(lag(k.sequence_id) OVER (PARTITION BY k.participant_id ORDER BY k.sequence_id, k.outbox_id), 0), 0) AS before
-  FROM {cell}.payment_outbox_keys k
+  FROM given k
 )
 SELECT CASE
   WHEN n.sequence_id <= n.before THEN format('participant %s: number %s was allocated twice, also to %s', n.participant_id, n.sequence_id, n.outbox_id)
