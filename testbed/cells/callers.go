@@ -55,6 +55,8 @@ type calls struct {
 	free     []int
 	coming   int
 	comeFrom time.Time
+	used     []int        // buckets that are being moved: their participants call more often
+	hasMoved map[int]bool // buckets of which an operator was told that they have moved
 	begun    time.Time
 }
 
@@ -62,7 +64,7 @@ type calls struct {
 const freshEach = 6
 
 func (w *world) begin() {
-	w.begun = time.Now()
+	w.begun, w.hasMoved = time.Now(), make(map[int]bool)
 	for n, missing := 0, outbox.Buckets; missing > 0; n++ {
 		id := fmt.Sprintf("participant-%05d", n)
 		bucket := outbox.BucketOf(id)
@@ -93,6 +95,13 @@ func (w *world) newOrder(draws *rand.Rand) *order {
 		w.coming--
 		participant = w.newcomer(w.free[draws.IntN(len(w.free))])
 		w.known = append(w.known, participant)
+	}
+	if len(w.used) > 0 && draws.IntN(3) == 0 {
+		for _, id := range w.known {
+			if outbox.BucketOf(id) == w.used[draws.IntN(len(w.used))] {
+				participant = id
+			}
+		}
 	}
 	n := len(w.orders) + 1
 	o := &order{Amount: fmt.Sprintf("%d.%02d", 1+draws.IntN(9000), draws.IntN(100)), Instruction: railhead.Instruction{
@@ -245,15 +254,18 @@ func (w *world) saw(o *order, status railhead.Status, from time.Time) {
 	o.Said = append(o.Said, saying{status.State, status.Certainty, from, time.Now()})
 }
 
-// old draws an instruction that was accepted some time ago; nil: there is none.
+// old draws an instruction that was accepted some time ago, half of the time in a bucket that has moved; nil: there
+// is none.
 func (w *world) old(draws *rand.Rand) *order {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	ofMoved := draws.IntN(2) == 0
 	for range 50 {
 		if len(w.orders) == 0 {
 			break
 		}
-		if o := w.orders[draws.IntN(len(w.orders))]; len(o.Receipts) > 0 && time.Since(o.Receipts[0].To) > aged {
+		o := w.orders[draws.IntN(len(w.orders))]
+		if len(o.Receipts) > 0 && time.Since(o.Receipts[0].To) > aged && (!ofMoved || w.hasMoved[o.bucket()]) {
 			return o
 		}
 	}

@@ -124,9 +124,9 @@ func (c Count) verdict(never []string) error {
 	switch {
 	case c.Lost+c.Doubled+c.False+c.Overtaken+c.Unaccepted > 0:
 		return fmt.Errorf("%w: %q", ErrCount, c.wrong)
-	case len(never) > 0 || c.Payments < leastPayments || c.Assignments == 0:
-		return fmt.Errorf("%w: %d payments and %d assignments are too few, or something never happened: %q", ErrCount,
-			c.Payments, c.Assignments, never)
+	case len(never) > 0 || c.Payments < leastPayments || c.Assignments == 0 || c.Moves == 0 || c.Late == 0:
+		return fmt.Errorf("%w: %d payments, %d assignments, %d moves and %d late answers are too few, or something never "+
+			"happened: %q", ErrCount, c.Payments, c.Assignments, c.Moves, c.Late, never)
 	default:
 		return nil
 	}

@@ -21,7 +21,8 @@ type act struct {
 
 // operations are what operators do, one after the other. Each has to happen once at least.
 var operations = []act{
-	{"cell assign", 4, (*world).assign},
+	{"cell assign", 3, (*world).assign},
+	{"cell move", 5, (*world).move},
 	{"cell sync", 1, func(w *world, ctx context.Context, draws *rand.Rand) error {
 		w.insist(ctx, draws, nil, "cell", "sync")
 		return nil
@@ -41,8 +42,8 @@ var breakages = []act{
 // killedCommand is what else the nemesis does; the others are what callers have to meet.
 const killedCommand = "kill of an operator's command"
 
-var others = []string{killedCommand, assignment, "refusal of an old map", "unknown outcome", "repetition of an old key",
-	"refusal of another amount", "refusal of a second key"}
+var others = []string{killedCommand, assignment, moving, "refusal of an old map", "unknown outcome",
+	"repetition of an old key", "refusal of another amount", "refusal of a second key"}
 
 // missing are the acts that never happened.
 func (w *world) missing() (never []string) {
@@ -163,6 +164,40 @@ func (w *world) assign(ctx context.Context, draws *rand.Rand) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.coming = 0
+	return nil
+}
+
+// moving is an act of an operator that moved buckets.
+const moving = "move"
+
+// move moves buckets with payments to a cell, while their participants go on. One of six is cancelled after its
+// first try.
+func (w *world) move(ctx context.Context, draws *rand.Rand) error {
+	w.mu.Lock()
+	var used []int
+	for range 1 + draws.IntN(3) {
+		used = append(used, outbox.BucketOf(w.known[draws.IntN(len(w.known))]))
+	}
+	w.used = used
+	w.mu.Unlock()
+	command := []string{"cell", "move", w.cells[draws.IntN(len(w.cells))].name, listed(used), "--reason", "the nemesis"}
+	if draws.IntN(6) == 0 {
+		w.operate(ctx, w.cells[draws.IntN(len(w.cells))], time.Duration(1+draws.Int64N(int64(killWithin))), command...)
+		command = append(command, "--cancel")
+	}
+	command = append(command, "--drain", "5s")
+	code := w.insist(ctx, draws, nil, command...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used = nil
+	if code == 0 {
+		for _, bucket := range used {
+			w.hasMoved[bucket] = true
+		}
+		w.count(moving)
+	} else {
+		w.broken = append(w.broken, command)
+	}
 	return nil
 }
 

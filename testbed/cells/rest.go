@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/test/await"
@@ -11,10 +12,20 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// mend waits, once nothing breaks any more, until every bucket is taken by exactly one cell.
+// mend ends what operators have begun, once nothing breaks any more, and waits until every bucket is taken by exactly
+// one cell.
 func (w *world) mend(ctx context.Context) error {
 	for _, bank := range w.banks {
 		if err := bank.SetFaults(); err != nil {
+			return err
+		}
+	}
+	for _, command := range w.broken {
+		if err := await.Until(ctx, time.Minute, strings.Join(command, " "), func() (bool, error) {
+			w.sync(ctx, w.draws)
+			_, code := w.operate(ctx, w.cells[0], 0, command...)
+			return code == 0 || code == 9, nil
+		}); err != nil {
 			return err
 		}
 	}

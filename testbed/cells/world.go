@@ -36,6 +36,8 @@ type world struct {
 	routed   []*railhead.Client // each with another home
 	draws    *rand.Rand         // of the start
 
+	broken [][]string // commands of operators that were broken off, perhaps
+
 	calls // what is called for, and what callers were told
 
 	noting sync.Mutex
