@@ -21,6 +21,7 @@ var shownAt = map[string]place{
 	"RailheadPaymentNearExpiry":         {"/#expiring", "Overview"},
 	"RailheadSuspensionOpen":            {"/components#suspensions", "Components"},
 	"RailheadCellTakesNothing":          {"/components#suspensions", "Components"},
+	"RailheadBucketsUntaken":            {"/components#suspensions", "Components"},
 	"RailheadOldestPendingTooOld":       {"/rails", "Rails"},
 	"RailheadStuckDispatching":          {"/components", "Components"},
 	"RailheadRetryableSpike":            {"/rails", "Rails"},

@@ -23,6 +23,7 @@ type componentsBody struct {
 	Suspensions []suspensionRow
 	Open        *suspensionRow // the one that is open; nil: none is
 	TakesNone   bool           // the cell takes no instruction: its map of cells was not compared
+	Untaken     int64          // buckets whose participants no cell takes, by the map of this one
 	MayAct      bool
 	Did         string // what was just done; empty: nothing
 }
@@ -55,14 +56,14 @@ func (c *Console) components(w http.ResponseWriter, r *http.Request, person Pers
 		c.failed(w, r, err)
 		return
 	}
-	confirmed, err := c.reader.MapIsConfirmed(r.Context())
+	taken, err := c.reader.MapState(r.Context())
 	if err != nil {
 		c.failed(w, r, err)
 		return
 	}
 	body := componentsBody{
-		TakesNone: !confirmed,
-		More:      seen.IsCutShort(reader.PartHeartbeats), Serving: explain.Serving(schema),
+		TakesNone: !taken.Confirmed, Untaken: taken.Untaken,
+		More: seen.IsCutShort(reader.PartHeartbeats), Serving: explain.Serving(schema),
 		Newer: schema.Migration > schema.OfBuild, MayAct: c.mayAct(person), Did: c.justDone(r),
 	}
 	body.addBeats(seen)

@@ -45,7 +45,7 @@ type Reader interface {
 	Endpoints(ctx context.Context) ([]outbox.ListedEndpoint, error)
 	HeldEvents(ctx context.Context) (reader.HeldEvents, error)
 	Installed(ctx context.Context) (reader.Schema, []reader.Suspension, error)
-	MapIsConfirmed(ctx context.Context) (bool, error)
+	MapState(ctx context.Context) (reader.MapState, error)
 	Database(ctx context.Context) (reader.Database, error)
 	LargestTables(ctx context.Context) ([]reader.TableSize, error)
 	ExpiringSoon(ctx context.Context) (soon []reader.Expiring, more bool, err error)

@@ -136,8 +136,8 @@ func (g gated) Installed(ctx context.Context) (reader.Schema, []reader.Suspensio
 	return found.a, found.b, err
 }
 
-func (g gated) MapIsConfirmed(ctx context.Context) (bool, error) {
-	return through(ctx, g, g.reader.MapIsConfirmed)
+func (g gated) MapState(ctx context.Context) (reader.MapState, error) {
+	return through(ctx, g, g.reader.MapState)
 }
 
 func (g gated) Database(ctx context.Context) (reader.Database, error) {

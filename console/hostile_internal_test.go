@@ -123,7 +123,9 @@ func (hostileReader) Endpoints(context.Context) ([]outbox.ListedEndpoint, error)
 func (hostileReader) HeldEvents(context.Context) (reader.HeldEvents, error) {
 	return filled[reader.HeldEvents](), nil
 }
-func (hostileReader) MapIsConfirmed(context.Context) (bool, error) { return false, nil }
+func (hostileReader) MapState(context.Context) (reader.MapState, error) {
+	return reader.MapState{Untaken: 1}, nil
+}
 
 func (hostileReader) Installed(context.Context) (reader.Schema, []reader.Suspension, error) {
 	return filled[reader.Schema](), filled[[]reader.Suspension](), nil

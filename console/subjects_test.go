@@ -255,6 +255,10 @@ func TestMovedPages(t *testing.T) {
 		s.want(s.do(client, "GET", path, nil), 404, "This payment is in another cell",
 			"Look in the cells that had it: east. If none")
 	}
+	cell.Exec(`SET session_replication_role = replica;
+		UPDATE railhead.payment_buckets SET cell = 'west', version = 2, leaving = 3 WHERE bucket = 9`)
+	s.want(s.do(client, "GET", "/components", nil), 200, "No cell takes the participants of 1 buckets",
+		"/runbooks/RailheadBucketsUntaken")
 	s.want(s.do(client, "GET", "/search?id=i1", nil), 200, "01900000-0000-7000-8000-000000000002, in another cell: east",
 		`<a href="/payments/`+here.String()+`"`)
 }

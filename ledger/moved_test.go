@@ -201,3 +201,36 @@ func TestFindMoved(t *testing.T) {
 		t.Errorf("at home: %+v, %v", found, err)
 	}
 }
+
+// TestUntakenBuckets: buckets whose participants no cell takes are counted by the cell that has them, while they are
+// moved and until they have arrived, and by each while maps contradict each other.
+func TestUntakenBuckets(t *testing.T) {
+	t.Parallel()
+	east, west := twoCells(t)
+	east.enqueue() // of "participant"
+	bucket := outbox.BucketOf("participant")
+	untaken := func(when string, inEast, inWest int64) {
+		t.Helper()
+		for cell, want := range map[*cellDesk]int64{east: inEast, west: inWest} {
+			r := openReader(t, cell.Cell)
+			state, err := r.MapState(t.Context())
+			gauges, failed := r.Gauges(t.Context(), reader.GaugeQuery{})
+			if err != nil || failed != nil || state.Untaken != want || gauges.Untaken != want || !state.Confirmed {
+				t.Errorf("%s, in %s: %+v, %d, %v, %v, want %d", when, cell.name, state, gauges.Untaken, err, failed, want)
+			}
+		}
+	}
+	untaken("at first", 0, 0)
+	east.must(east.operator().FreezeBucket(t.Context(), bucket, "west", "a test"))
+	untaken("while it is moved", 1, 0)
+	packed, err := east.operator().PackBucket(t.Context(), bucket)
+	east.must(err)
+	east.must(east.act(`SELECT railhead.give_buckets(ARRAY[$1::integer], 'west', 'a test')`, bucket))
+	east.must(west.learns(east))
+	untaken("while its keys are away", 0, 1)
+	east.must(east.operator().Carry(t.Context(), west.operator(), bucket, packed, func(int64) {}))
+	east.must(west.learns(east))
+	untaken("when it is taken", 0, 0)
+	west.do(`UPDATE railhead.payment_buckets SET contradicted = true, mine = false WHERE bucket = 5`)
+	untaken("while maps contradict each other", 0, 1)
+}

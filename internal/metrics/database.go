@@ -153,6 +153,9 @@ var (
 	suspended   = desc("railhead_suspension_open", "Whether a suspension is open.")
 	unconfirmed = desc("railhead_map_unconfirmed",
 		"Whether the cell takes no instruction, because its map was not compared since its server was started or promoted.")
+	untaken = desc("railhead_buckets_untaken",
+		"Buckets whose participants this cell should take, and does not: they are being moved, have not arrived, or maps "+
+			"contradict each other about them.")
 	eventsHeld = desc("railhead_events_held_seconds",
 		"Age of the oldest row that callers are not told of yet, because an older transaction is under way.")
 	clockOffset = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
@@ -165,8 +168,8 @@ func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
 		depth, railRelayers, oldestDue, letters, stuck, unknown, orderBlocked, orderBlockedAge, railLetters,
 		conflicts, paused, closedGates, components, heartbeat, deadTuples,
-		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, unconfirmed, eventsHeld, clockOffset,
-		up, statsAge,
+		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, unconfirmed, untaken, eventsHeld,
+		clockOffset, up, statsAge,
 	} {
 		ch <- each
 	}
@@ -189,6 +192,7 @@ func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, expiring, float64(g.ExpiringSoon))
 	gauge(ch, suspended, flag(g.Suspended))
 	gauge(ch, unconfirmed, flag(g.Unconfirmed))
+	gauge(ch, untaken, float64(g.Untaken))
 	gauge(ch, eventsHeld, g.EventsHeld.Seconds())
 	gauge(ch, deadTuples, float64(g.PendingDeadTuples))
 	gauge(ch, oldestHolder, held.Seconds())

@@ -125,14 +125,25 @@ func (r *Reader) Directory(ctx context.Context) (Directory, error) {
 	return d, nil
 }
 
-// MapIsConfirmed reports whether the cell takes instructions by its map of cells; without a map it always does.
-// Otherwise its map was not compared with those of the other cells since its server was started or promoted.
-func (r *Reader) MapIsConfirmed(ctx context.Context) (confirmed bool, err error) {
+// MapState says what a cell of several takes. A cell without a map takes everything.
+type MapState struct {
+	// Confirmed: it takes instructions. Otherwise its map was not compared with those of the other cells since its
+	// server was started or promoted.
+	Confirmed bool
+	// Untaken counts buckets whose participants are refused here, and taken by no other cell: they are being moved
+	// away, were given to this cell and have not arrived, or maps contradict each other about them.
+	Untaken int64
+}
+
+// MapState reads what the cell takes by its map of cells.
+func (r *Reader) MapState(ctx context.Context) (state MapState, err error) {
 	err = r.read(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["map_is_confirmed"]).QueryRow(func(row pgx.Row) error { return row.Scan(&confirmed) })
+		batch.Queue(r.db.SQL["map_state"]).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&state.Confirmed, &state.Untaken)
+		})
 	})
 	if err != nil {
-		return false, fmt.Errorf("reading whether the map of cells is confirmed: %w", err)
+		return MapState{}, fmt.Errorf("reading what the cell takes by its map: %w", err)
 	}
-	return confirmed, nil
+	return state, nil
 }

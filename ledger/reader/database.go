@@ -73,11 +73,12 @@ func (r *Reader) Database(ctx context.Context) (Database, error) {
 	var now time.Time
 	var live, expiring, heldMS int64
 	var suspended, unconfirmed bool
+	var untaken int64
 	var attempts, instructions []string
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["gauges_server"], 0).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&now, &d.Bytes, &live, &d.DeadRows, &expiring, &d.DefaultRows, &suspended, &unconfirmed, &heldMS,
-				&attempts, &instructions)
+			return row.Scan(&now, &d.Bytes, &live, &d.DeadRows, &expiring, &d.DefaultRows, &suspended, &unconfirmed,
+				&untaken, &heldMS, &attempts, &instructions)
 		})
 		batch.Queue(r.db.SQL["database_holders"], holdersShown).Query(store.Collect(&d.Holders, scanSnapshotHolder))
 		batch.Queue(r.db.SQL["database_logins"], loginsShown).

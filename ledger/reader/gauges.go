@@ -36,6 +36,7 @@ type Gauges struct {
 	DefaultRows       int64 // estimate of the rows in the archive's DEFAULT partition
 	Suspended         bool  // a suspension is open
 	Unconfirmed       bool  // the cell takes no instruction: its map was not compared since the server was started
+	Untaken           int64 // buckets whose participants the cell should take, and does not: see MapState
 	// EventsHeld is the age of the oldest row that is not delivered yet, because a
 	// transaction that began before it is in progress on the server; 0: there is none.
 	EventsHeld  time.Duration
@@ -134,7 +135,7 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 		batch.Queue(r.db.SQL["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
 			var heldMS int64
 			err := row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows,
-				&g.Suspended, &g.Unconfirmed, &heldMS, &attempts, &instructions)
+				&g.Suspended, &g.Unconfirmed, &g.Untaken, &heldMS, &attempts, &instructions)
 			g.EventsHeld = max(time.Duration(heldMS)*time.Millisecond, 0)
 			return err
 		})

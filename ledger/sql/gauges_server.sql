@@ -28,6 +28,7 @@ SELECT clock_timestamp() AS now,
       0)::bigint AS default_rows,
   EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended,
   NOT {cell}.map_is_confirmed() AS unconfirmed,
+  {cell}.untaken_buckets() AS untaken,
   coalesce((
     SELECT (extract(epoch FROM clock_timestamp() - a.created_at) * 1000)::bigint
     FROM {cell}.payment_outbox_attempts a

@@ -275,6 +275,11 @@ func databaseRoutes() []route {
 			fault: "RailheadCellTakesNothing", cause: []string{toComponents},
 			says: []string{"This cell takes no instruction"}, mend: "railhead cell sync, which knows the other cells",
 		},
+		{
+			fault: "RailheadBucketsUntaken", cause: []string{toComponents},
+			says: []string{"No cell takes the participants of 1 buckets"},
+			mend: "railhead cell move, which knows the other cells",
+		},
 	}
 }
 

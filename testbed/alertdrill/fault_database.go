@@ -62,15 +62,45 @@ func databaseFaults() []fault {
 				return err
 			},
 		},
+		{
+			name: "RailheadBucketsUntaken", about: "a move of a bucket without participants to another cell is begun, and its " +
+				"command killed", wants: page("RailheadBucketsUntaken"),
+			inject: beginMove,
+			heal: func(ctx context.Context, w *world) error {
+				_, err := w.admin.Exec(ctx, `SELECT `+cell+`.thaw_bucket(b.bucket, 'a run of the alerts')
+					FROM `+cell+`.payment_buckets b WHERE b.leaving = b.version + 1`)
+				return err
+			},
+		},
 	}
 }
 
+// beginMove does the first step of railhead cell move.
+func beginMove(ctx context.Context, w *world) ([]string, error) {
+	if _, err := joinWith(ctx, w, "third"); err != nil {
+		return nil, err
+	}
+	_, err := w.shell(ctx, []string{"RAILHEAD_OPERATOR_URL_OWN=" + w.url("operator")},
+		"railhead cell sync --without other,third --reason 'a run of the alerts' || "+
+			"railhead cell sync --without third --reason 'a run of the alerts' || test $? = 8") // they are away
+	if err == nil {
+		_, err = w.admin.Exec(ctx, `SELECT `+cell+`.freeze_bucket(b.bucket, 'third', 'a run of the alerts')
+			FROM `+cell+`.payment_buckets b
+			WHERE NOT EXISTS (
+			  SELECT FROM `+cell+`.participant_outbox_sequences s WHERE `+cell+`.cell_bucket(s.participant_id) = b.bucket)
+			ORDER BY b.bucket LIMIT 1`)
+	}
+	return nil, err
+}
+
 // joinDirectory makes the cell the first one of a directory, and lets it know a second one.
-func joinDirectory(ctx context.Context, w *world) ([]string, error) {
-	_, err := w.admin.Exec(ctx, `SELECT `+cell+`.learn_cells(d.id, jsonb_build_array(jsonb_build_object('name', 'other', 'cell_id',
-	    gen_random_uuid(), 'setting', 'OTHER', 'cell_schema', $1, 'rail_key_namespace', s.rail_key_namespace,
+func joinDirectory(ctx context.Context, w *world) ([]string, error) { return joinWith(ctx, w, "other") }
+
+func joinWith(ctx context.Context, w *world, name string) ([]string, error) {
+	_, err := w.admin.Exec(ctx, `SELECT `+cell+`.learn_cells(d.id, jsonb_build_array(jsonb_build_object('name', $2::text, 'cell_id',
+	    gen_random_uuid(), 'setting', upper($2::text), 'cell_schema', $1, 'rail_key_namespace', s.rail_key_namespace,
 	    'joined_with', s.rail_key_namespace, 'reason', 'a run of the alerts', 'added_by', 'alerts', 'added_at', now())), '[]')
-	  FROM `+cell+`.payment_outbox_settings s, `+cell+`.name_cell('own', 'OWN', $1, 'a run of the alerts') AS d (id)`, cell)
+	  FROM `+cell+`.payment_outbox_settings s, `+cell+`.name_cell('own', 'OWN', $1, 'a run of the alerts') AS d (id)`, cell, name)
 	return nil, err
 }
 
