@@ -21,6 +21,7 @@ var folders = []struct{ kind, folder string }{{"function", "functions"}, {"view"
 func objectsOf(sql string) ([]object, error) {
 	var all []object
 	var open *object
+	var text strings.Builder
 	for line := range strings.Lines(sql) {
 		words := strings.Fields(line)
 		begins := len(words) == 3 && words[0] == "--" && (words[1] == "function" || words[1] == "view")
@@ -30,13 +31,15 @@ func objectsOf(sql string) ([]object, error) {
 			return nil, fmt.Errorf("%s %s begins before the end of %s", words[1], words[2], open.name)
 		case begins:
 			open = &object{kind: words[1], name: words[2]}
+			text.Reset()
 		case ends && (open == nil || open.name != words[3]):
 			return nil, fmt.Errorf("the end of %s, which did not begin", words[3])
 		case ends:
+			open.sql = text.String()
 			all = append(all, *open)
 			open = nil
 		case open != nil:
-			open.sql += line
+			text.WriteString(line)
 		}
 	}
 	if open != nil {
