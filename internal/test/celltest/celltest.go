@@ -253,6 +253,14 @@ const EnvLocale = "RAILHEAD_TEST_LOCALE"
 // Template returns the template that every cell is a clone of. The digest covers everything that
 // it is built from.
 func Template() (pgtest.Template, error) {
+	tpl, err := embedded()
+	tpl.Locale = os.Getenv(EnvLocale)
+	return tpl, err
+}
+
+// embedded is the template in the server's own locale. All of it is compiled in, so it is made once a
+// process: reading the matrix and the migrations takes longer than many a test.
+var embedded = sync.OnceValues(func() (pgtest.Template, error) {
 	all, err := migrations.All(migrations.DefaultCell)
 	if err != nil {
 		return pgtest.Template{}, err
@@ -273,11 +281,10 @@ func Template() (pgtest.Template, error) {
 	fmt.Fprintln(sum, Logins(), string(bank))
 	return pgtest.Template{
 		Name:   "cell",
-		Locale: os.Getenv(EnvLocale),
 		Digest: hex.EncodeToString(sum.Sum(nil)),
 		Build:  func(ctx context.Context, adminURL string) error { return build(ctx, adminURL, bank) },
 	}, nil
-}
+})
 
 // build installs the cell, and its rail.
 func build(ctx context.Context, adminURL string, bank []byte) (err error) {
