@@ -26,7 +26,7 @@ type function struct {
 	Signature string // with the names and defaults of arguments, and the result
 	Facts     string // volatility, rights, settings, and the sum of the body
 	Identity  string // the name in a statement; set only from the catalog
-	Body      string // set only from the catalog
+	Body      string // that of schema_version; set only from the catalog
 }
 
 // wantedLine matches the line of a function in Schema.
