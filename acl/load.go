@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 )
@@ -48,8 +49,14 @@ type block struct {
 // Load returns the matrix of this build. Unknown fields, a grant without a reason, a
 // duplicate grant and a forbidden grant are errors; it returns all of them at once.
 func Load() (Matrix, error) {
-	return parse(matrixYAML)
+	m, err := embedded()
+	m.Roles, m.Grants, m.Never = slices.Clone(m.Roles), slices.Clone(m.Grants), slices.Clone(m.Never)
+	return m, err
 }
+
+// embedded is the matrix that is compiled in, parsed once a process: making the logins of a cell reads it
+// for each.
+var embedded = sync.OnceValues(func() (Matrix, error) { return parse(matrixYAML) })
 
 func parse(text []byte) (Matrix, error) {
 	var doc document
