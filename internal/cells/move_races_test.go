@@ -3,6 +3,7 @@ package cells_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,5 +197,30 @@ func TestFreezeDuringABatch(t *testing.T) {
 	w.moves("west")
 	if c := w.pays("WEST", "double", "k", "1"); c.number != 1 || c.state != "PENDING" {
 		t.Errorf("in the new cell: %+v", c)
+	}
+}
+
+// TestMoveOrderedDuringATransaction: a payment that a rail orders is enqueued by a transaction for which the packing
+// waits. The participant stays with it.
+func TestMoveOrderedDuringATransaction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "EAST", "WEST")
+	w.directory("EAST", "WEST")
+	w.pays("EAST", "i1", "k1", "1")
+	w.cells["EAST"].Exec(strictRail, celltest.Bank)
+	w.cells["EAST"].Exec(`DELETE FROM railhead.payment_outbox_pending`)
+	open := w.holds("EAST", moved)
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.tries("west", 0)
+		done <- err
+	}()
+	w.waits("EAST", done)
+	w.must(open.Commit(t.Context()))
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "keeps the order of its payments") {
+		t.Errorf("the move: %v", err)
+	}
+	if c := w.pays("EAST", "held by "+moved, "k", "1"); !c.replayed || c.state != "PENDING" {
+		t.Errorf("what was enqueued meanwhile: %+v", c)
 	}
 }
