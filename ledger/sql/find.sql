@@ -60,6 +60,7 @@ CROSS JOIN LATERAL (
    FROM {cell}.payment_arrived_keys i
    JOIN {cell}.payment_arrivals a ON a.bucket = i.bucket AND a.version = i.version
    WHERE i.outbox_id = f.outbox_id AND a.taken_at IS NOT NULL
+   ORDER BY a.version
    LIMIT 1)
   LIMIT 1) k
 ORDER BY f.outbox_id, f.found_by
