@@ -127,19 +127,20 @@ func (k *walker) attempt(ctx context.Context, w *world, b *browser.Browser, one 
 		}
 		return nil
 	}
-	// A page from which another one is opened at this moment can't be asked.
+	// A page from which another one is opened at this moment can't be asked, and one that has just been opened may
+	// have its path and no text yet.
+	var path, text string
 	var unasked error
+	names := one.person + "@example.org, " + one.role
 	err = await.Until(ctx, 10*time.Second, "the first page after the login", func() (bool, error) {
-		var path string
-		path, unasked = k.tab.Path()
-		return unasked == nil && path == "/", nil
+		if path, unasked = k.tab.Path(); unasked == nil {
+			text, unasked = k.tab.Text()
+		}
+		return unasked == nil && path == "/" && strings.Contains(text, names), nil
 	})
 	if err != nil {
-		return fmt.Errorf("status %d: %w", status, errors.Join(err, unasked))
-	}
-	text, err := k.tab.Text()
-	if err != nil || !strings.Contains(text, one.person+"@example.org, "+one.role) {
-		return fmt.Errorf("the first page does not name %s with the role %s: %w: %s", one.person, one.role, err, text)
+		return fmt.Errorf("status %d: the page %s does not name %s: %w: %s", status, path, names,
+			errors.Join(err, unasked), text)
 	}
 	k.faulty("login: "+one.name, k.tab.Faults()...)
 	if one.role == "read" {
