@@ -16,8 +16,8 @@ func connectionVariables() variables {
 			"connection string of " +
 			"PostgreSQL, as a URL or as words. A password is never taken from the command line. The secrets of rails are in " +
 			"the " +
-			"variables and files that the rails file names. Where participants are spread over cells, a command that works " +
-			"on several finds the cell with setting WEST by the variable with _WEST at its end, such as " +
+			"variables and files that the rails file names. Where participants are spread over cells, a command or process " +
+			"that works on several finds the cell with setting WEST by the variable with _WEST at its end, such as " +
 			"RAILHEAD_OPERATOR_URL_WEST.",
 		list: []variable{
 			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles: a superuser, or a login that may become railhead_owner"},
@@ -82,6 +82,10 @@ func processVariables() variables {
 		about: "Settings of relayer, reaper, callbacks, api, events and console, unless the text says more.",
 		list: []variable{
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
+			{"RAILHEAD_CELLS", "", "relayer, reaper: settings of the cells that the process works for, such as " +
+				"EAST,WEST. Each has its own connection strings, such as RAILHEAD_RELAYER_URL_WEST; RAILHEAD_CELL, " +
+				"RAILHEAD_RAILS_FILE, RAILHEAD_DATABASE_SIZE_LIMIT, the numbers and the assertions can be set for one cell " +
+				"likewise. Without it: one cell"},
 			{"RAILHEAD_RAILS_FILE", "rails.yaml", "relayer, callbacks: the rails file"},
 			{"RAILHEAD_EVENTS_FILE", "events.yaml", "events: the file of endpoints"},
 			{"RAILHEAD_STATE_DIR", "", "folder in which a component stores what it remembers of the server, for its next " +

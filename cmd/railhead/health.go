@@ -5,23 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 )
 
-// probe reports whether a component can work.
-type probe interface {
-	// Ready returns nil, or the reason why the component can't work at present.
-	Ready() error
-}
-
 // serveHealth serves /healthz (the process runs), /readyz (200 if every component can
-// work, otherwise 503 and the reasons) and /metrics until the context ends. It writes the
-// bound address to addrFile, if one is named, once it listens.
+// work, or every one of some cell; otherwise 503; and the reasons of those that can't) and /metrics until the
+// context ends. It writes the bound address to addrFile, if one is named, once it listens.
 func serveHealth(
-	ctx context.Context, addr, addrFile string, probes map[string]probe, metrics http.Handler, log *slog.Logger,
+	ctx context.Context, addr, addrFile string, components []component, metrics http.Handler, log *slog.Logger,
 ) error {
 	listener, err := listen("RAILHEAD_HTTP_ADDR", addr, addrFile)
 	if err != nil {
@@ -29,7 +25,7 @@ func serveHealth(
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeReadiness(w, probes) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeReadiness(w, components) })
 	mux.Handle("GET /metrics", metrics)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -48,19 +44,25 @@ func serveHealth(
 	return nil
 }
 
-func writeReadiness(w http.ResponseWriter, probes map[string]probe) {
+func writeReadiness(w http.ResponseWriter, components []component) {
 	var all []error
-	for name, each := range probes {
-		if err := each.Ready(); err != nil {
-			all = append(all, fmt.Errorf("%s: %w", name, err))
+	works := make(map[string]bool) // a cell, by its setting
+	for _, each := range components {
+		err := each.service.Ready()
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %w", each.name(), err))
 		}
+		before, seen := works[each.setting]
+		works[each.setting] = err == nil && (before || !seen)
+	}
+	if !slices.Contains(slices.Collect(maps.Values(works)), true) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	} else {
+		fmt.Fprintln(w, "ready")
 	}
 	if len(all) > 0 {
-		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, errors.Join(all...))
-		return
 	}
-	fmt.Fprintln(w, "ready")
 }
 
 // listen listens on the address that a variable names, and writes the bound one to a file, if one is named by the

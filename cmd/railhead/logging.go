@@ -28,7 +28,11 @@ func newLog(s settings, component string) (*slog.Logger, error) {
 	default:
 		return nil, usage(fmt.Errorf("RAILHEAD_LOG_FORMAT is %q: use text or json", s.LogFormat))
 	}
-	return slog.New(withTrace{handler}).With("component", component, "worker_id", s.WorkerID), nil
+	log := slog.New(withTrace{handler}).With("component", component, "worker_id", s.WorkerID)
+	if s.Setting != "" {
+		log = log.With("cell", s.Setting)
+	}
+	return log, nil
 }
 
 func handlerFor(file *os.File, options *slog.HandlerOptions) slog.Handler {

@@ -70,12 +70,30 @@ func serviceCommands() []*cobra.Command {
 	}
 }
 
+// maker is the constructor of a component, with what is closed after it has run.
+type maker func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error)
+
 // makers are the constructors of the components.
-func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error) {
-	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error){
+func makers() map[string]maker {
+	return map[string]maker{
 		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks, "api": newAPI, "events": newEvents,
 		"console": newConsole,
 	}
+}
+
+// component is one that runs in this process, for one cell.
+type component struct {
+	kind    string
+	setting string // of its cell, if the process works for several
+	service service.Service
+}
+
+// name is how the component is called among those of all cells.
+func (c component) name() string {
+	if c.setting == "" {
+		return c.kind
+	}
+	return c.kind + " of " + c.setting
 }
 
 // serve runs components, with their health endpoints, until the context ends or
@@ -89,65 +107,114 @@ func serve(ctx context.Context, kinds ...string) error {
 	if err != nil {
 		return err
 	}
-	set := metrics.New(buildVersion(), kinds...)
-	components := make(map[string]service.Service)
-	for _, kind := range kinds {
-		each := s
-		each.WorkerID = cmp.Or(s.WorkerID, newWorkerID(kind))
-		log, err := newLog(each, kind)
-		if err != nil {
-			return err
+	cells, err := s.cells()
+	if err != nil {
+		return err
+	}
+	sets, err := setsOf(s, cells, kinds)
+	if err != nil {
+		return err
+	}
+	var all []component
+	for n, cell := range cells {
+		for _, kind := range kinds {
+			one, err := open(ctx, cell, kind, sets[n], len(cells) > 1)
+			if err != nil {
+				return err
+			}
+			defer one.end()
+			all = append(all, component{kind, cell.Setting, one})
 		}
-		each.traces, err = export.Open(ctx, os.Getenv, kind, buildVersion(), each.WorkerID, log)
-		if err != nil {
-			return usage(err)
-		}
-		defer each.traces.Close(ctx)
-		one, end, err := makers()[kind](ctx, each, set, log)
-		if err != nil {
-			return fmt.Errorf("%s: %w", kind, err)
-		}
-		defer end()
-		components[kind] = one
 	}
 	log, err := newLog(s, "health")
 	if err != nil {
 		return err
 	}
-	database, end, err := newDatabaseMetrics(ctx, s, kinds[0], set, log)
-	if err != nil {
-		return err
+	var databases []*metrics.Database
+	for n, cell := range cells {
+		database, end, err := newDatabaseMetrics(ctx, cell, kinds[0], sets[n], log)
+		if err != nil {
+			return err
+		}
+		defer end()
+		if database != nil {
+			databases = append(databases, database)
+		}
 	}
-	defer end()
-	return runAll(ctx, s, components, database, set.Handler(log), log)
+	return runAll(ctx, s, all, databases, sets[0].Handler(log), log)
+}
+
+// setsOf are the metrics of each cell.
+func setsOf(s settings, cells []settings, kinds []string) ([]*metrics.Set, error) {
+	if s.Cells == "" {
+		return []*metrics.Set{metrics.New(buildVersion(), kinds...)}, nil
+	}
+	var names []string
+	for _, cell := range cells {
+		names = append(names, cell.Setting)
+	}
+	for _, kind := range kinds {
+		if kind != "relayer" && kind != "reaper" {
+			return nil, usage(fmt.Errorf("RAILHEAD_CELLS: %s works for one cell: unset the variable, and run one process "+
+				"for each cell", kind))
+		}
+	}
+	return metrics.NewOfCells(buildVersion(), names, kinds...), nil
+}
+
+// open makes a component for a cell. One of several cells is made anew when it can't go on, under another name:
+// the claims of the one before are those of a dead worker.
+func open(ctx context.Context, s settings, kind string, set *metrics.Set, several bool) (made, error) {
+	again := func() (one made, err error) {
+		each := s
+		each.WorkerID = cmp.Or(s.WorkerID, newWorkerID(kind))
+		if one.log, err = newLog(each, kind); err != nil {
+			return made{}, err
+		}
+		if each.traces, err = export.Open(ctx, os.Getenv, kind, buildVersion(), each.WorkerID, one.log); err != nil {
+			return made{}, usage(err)
+		}
+		var end func()
+		if one.Service, end, err = makers()[kind](ctx, each, set, one.log); err != nil {
+			each.traces.Close(ctx)
+			return made{}, fmt.Errorf("%s: %w", component{kind: kind, setting: s.Setting}.name(), err)
+		}
+		one.end = func() {
+			end()
+			each.traces.Close(ctx)
+		}
+		return one, nil
+	}
+	one, err := again()
+	if err != nil || !several {
+		return one, err
+	}
+	kept := &kept{again: again, one: &one, log: one.log}
+	return made{Service: kept, end: func() { kept.close(nil) }}, nil
 }
 
 func runAll(
-	ctx context.Context, s settings, components map[string]service.Service, database *metrics.Database,
+	ctx context.Context, s settings, components []component, databases []*metrics.Database,
 	scrape http.Handler, log *slog.Logger,
 ) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The endpoints run longer than the components, so that a drain can be observed.
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
-	probes := make(map[string]probe, len(components))
-	for name, each := range components {
-		probes[name] = each
-	}
 	working, stopped := errgroup.WithContext(ctx)
 	for _, each := range components {
-		working.Go(func() error { return each.Run(stopped) })
+		working.Go(func() error { return each.service.Run(stopped) })
 	}
 	group.Go(func() error {
 		defer stopWatch()
 		return working.Wait()
 	})
-	if database != nil {
+	for _, database := range databases {
 		group.Go(func() error {
 			database.Run(watch)
 			return nil
 		})
 	}
-	group.Go(func() error { return serveHealth(watch, s.HTTPAddr, s.HTTPFile, probes, scrape, log) })
+	group.Go(func() error { return serveHealth(watch, s.HTTPAddr, s.HTTPFile, components, scrape, log) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
@@ -220,5 +287,9 @@ func (s settings) stateFile(kind string) string {
 	if s.StateDir == "" {
 		return ""
 	}
-	return filepath.Join(s.StateDir, kind+"-"+s.Cell+"-server.json")
+	cell := s.Cell
+	if s.Setting != "" { // two cells may have one schema, each in its own database
+		cell += "-" + s.Setting
+	}
+	return filepath.Join(s.StateDir, kind+"-"+cell+"-server.json")
 }

@@ -18,27 +18,32 @@ import (
 
 // settings are the values of the environment. Each component has a connection
 // string of its own, because each has a login of its own; DATABASE_URL is the default
-// of each.
+// of each. Those with the tag cell can be set for one of several cells: see cells.
 type settings struct {
-	Cell        string `env:"RAILHEAD_CELL" envDefault:"railhead"`
-	DatabaseURL string `env:"DATABASE_URL"`
-	// migrate, roles: a superuser, or one that may become railhead_owner
-	AdminURL     string `env:"RAILHEAD_ADMIN_URL"`
-	IngestURL    string `env:"RAILHEAD_INGEST_URL"`    // enqueue: a member of railhead_ingest
-	RelayerURL   string `env:"RAILHEAD_RELAYER_URL"`   // a member of railhead_executor
-	ReaperURL    string `env:"RAILHEAD_REAPER_URL"`    // a member of railhead_executor
-	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL"`  // a member of railhead_operator
-	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status, console: a member of railhead_readonly
-	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_callbacks
-	APIURL       string `env:"RAILHEAD_API_URL"`       // a member of railhead_api
-	EventsURL    string `env:"RAILHEAD_EVENTS_URL"`    // a member of railhead_events
-	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
-	// the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api, events and console
-	MetricsURL string `env:"RAILHEAD_METRICS_URL"`
-	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
-	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
+	// Cells are the settings of the cells that the process works for, such as EAST,WEST; empty: one cell,
+	// whose variables have nothing at their ends.
+	Cells   string `env:"RAILHEAD_CELLS"`
+	Setting string // the name at the end of this cell's variables; empty: none
 
-	RailsFile  string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml"`
+	Cell        string `env:"RAILHEAD_CELL" envDefault:"railhead" cell:"may"`
+	DatabaseURL string `env:"DATABASE_URL" cell:"own"`
+	// migrate, roles: a superuser, or one that may become railhead_owner
+	AdminURL     string `env:"RAILHEAD_ADMIN_URL" cell:"own"`
+	IngestURL    string `env:"RAILHEAD_INGEST_URL" cell:"own"`    // enqueue: a member of railhead_ingest
+	RelayerURL   string `env:"RAILHEAD_RELAYER_URL" cell:"own"`   // a member of railhead_executor
+	ReaperURL    string `env:"RAILHEAD_REAPER_URL" cell:"own"`    // a member of railhead_executor
+	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL" cell:"own"`  // a member of railhead_operator
+	ReaderURL    string `env:"RAILHEAD_READER_URL" cell:"own"`    // payment show, status, console: a member of railhead_readonly
+	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL" cell:"own"` // a member of railhead_callbacks
+	APIURL       string `env:"RAILHEAD_API_URL" cell:"own"`       // a member of railhead_api
+	EventsURL    string `env:"RAILHEAD_EVENTS_URL" cell:"own"`    // a member of railhead_events
+	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL" cell:"own"`   // prove: a member of railhead_auditor
+	// the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api, events and console
+	MetricsURL string `env:"RAILHEAD_METRICS_URL" cell:"own"`
+	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
+	ListenURL string `env:"RAILHEAD_LISTEN_URL" cell:"own"`
+
+	RailsFile  string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml" cell:"may"`
 	EventsFile string `env:"RAILHEAD_EVENTS_FILE" envDefault:"events.yaml"`
 	// stores the memory of a component for its next start; empty: none is stored
 	StateDir string `env:"RAILHEAD_STATE_DIR"`
@@ -83,24 +88,24 @@ type settings struct {
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal
 	WorkerID  string `env:"RAILHEAD_WORKER_ID"`  // made fresh at each start when empty
 
-	Poll              time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms"`
-	Coalesce          time.Duration `env:"RAILHEAD_COALESCE" envDefault:"10ms"`
-	ClaimMax          int           `env:"RAILHEAD_CLAIM_MAX" envDefault:"500"`
-	HeartbeatEvery    time.Duration `env:"RAILHEAD_HEARTBEAT_EVERY" envDefault:"2s"`
-	RefreshEvery      time.Duration `env:"RAILHEAD_REFRESH_EVERY" envDefault:"5s"`
-	NotifierTestEvery time.Duration `env:"RAILHEAD_NOTIFIER_TEST_EVERY" envDefault:"1m"`
-	ReapEvery         time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s"`
-	ReapGrace         time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
-	StoreTimeout      time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
-	MetricsEvery      time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s"`
+	Poll              time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms" cell:"may"`
+	Coalesce          time.Duration `env:"RAILHEAD_COALESCE" envDefault:"10ms" cell:"may"`
+	ClaimMax          int           `env:"RAILHEAD_CLAIM_MAX" envDefault:"500" cell:"may"`
+	HeartbeatEvery    time.Duration `env:"RAILHEAD_HEARTBEAT_EVERY" envDefault:"2s" cell:"may"`
+	RefreshEvery      time.Duration `env:"RAILHEAD_REFRESH_EVERY" envDefault:"5s" cell:"may"`
+	NotifierTestEvery time.Duration `env:"RAILHEAD_NOTIFIER_TEST_EVERY" envDefault:"1m" cell:"may"`
+	ReapEvery         time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s" cell:"may"`
+	ReapGrace         time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s" cell:"may"`
+	StoreTimeout      time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s" cell:"may"`
+	MetricsEvery      time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s" cell:"may"`
 	// The time budget is a setting of the cell. Values that are set here must be equal to it.
-	ClaimTimeout   time.Duration `env:"RAILHEAD_CLAIM_TIMEOUT"`
-	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN"`
-	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN"`
-	Drain          time.Duration `env:"RAILHEAD_DRAIN"`
-	HeartbeatStale time.Duration `env:"RAILHEAD_HEARTBEAT_STALE"`
+	ClaimTimeout   time.Duration `env:"RAILHEAD_CLAIM_TIMEOUT" cell:"may"`
+	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN" cell:"may"`
+	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN" cell:"may"`
+	Drain          time.Duration `env:"RAILHEAD_DRAIN" cell:"may"`
+	HeartbeatStale time.Duration `env:"RAILHEAD_HEARTBEAT_STALE" cell:"may"`
 	// DatabaseSizeLimit is what the disk can hold, in bytes; 0: not known.
-	DatabaseSizeLimit int64 `env:"RAILHEAD_DATABASE_SIZE_LIMIT"`
+	DatabaseSizeLimit int64 `env:"RAILHEAD_DATABASE_SIZE_LIMIT" cell:"may"`
 
 	traces *export.Traces // where a component's spans go
 }
@@ -158,6 +163,9 @@ var errNoURL = errors.New("no database is named")
 // url picks a component's connection string.
 func (s settings) url(variable, own string) (string, error) {
 	url := cmp.Or(own, s.DatabaseURL)
+	if url == "" && s.Setting != "" {
+		return "", usage(fmt.Errorf("%w for cell %s: set %s", errNoURL, s.Setting, s.variable(variable)))
+	}
 	if url == "" && os.Getenv("PGHOST") == "" && os.Getenv("PGSERVICE") == "" {
 		return "", usage(fmt.Errorf("%w: set %s, or DATABASE_URL for all components", errNoURL, variable))
 	}

@@ -59,7 +59,7 @@ func (s *Set) Database(config DatabaseConfig, source Source, log *slog.Logger) (
 		return nil, errors.New("the limit of the database's size must not be negative")
 	}
 	d := &Database{config: config, source: source, log: log, begun: time.Now(), holders: make(map[holder]time.Time)}
-	s.registry.MustRegister(d)
+	s.to.MustRegister(d)
 	return d, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,10 +18,18 @@ type Serving interface {
 	NotifierState() relayer.NotifierState
 }
 
-// Watch exports the state of a relayer's lanes, read at each scrape.
-func (s *Set) Watch(serving Serving) { s.registry.MustRegister(lanes{serving}) }
+// Watch exports the state of a relayer's lanes, read at each scrape, in place of those of one that
+// was watched before.
+func (s *Set) Watch(serving Serving) {
+	if s.lanes == nil {
+		s.lanes = &lanes{}
+		s.lanes.serving.Store(&serving)
+		s.to.MustRegister(s.lanes)
+	}
+	s.lanes.serving.Store(&serving)
+}
 
-type lanes struct{ serving Serving }
+type lanes struct{ serving atomic.Pointer[Serving] }
 
 var (
 	inFlight  = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
@@ -49,15 +58,16 @@ func flag(yes bool) float64 {
 }
 
 // Describe implements prometheus.Collector.
-func (l lanes) Describe(ch chan<- *prometheus.Desc) {
+func (l *lanes) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, laneRate, breaker, laneStopped, notifierState} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (l lanes) Collect(ch chan<- prometheus.Metric) {
-	for _, lane := range boundLanes(l.serving.Lanes()) {
+func (l *lanes) Collect(ch chan<- prometheus.Metric) {
+	serving := *l.serving.Load()
+	for _, lane := range boundLanes(serving.Lanes()) {
 		gauge(ch, inFlight, float64(lane.Calls), lane.RailType)
 		gauge(ch, laneLimit, float64(lane.Limit), lane.RailType)
 		gauge(ch, freeSlots, float64(max(lane.Limit-lane.Calls, 0)), lane.RailType)
@@ -67,7 +77,7 @@ func (l lanes) Collect(ch chan<- prometheus.Metric) {
 			gauge(ch, breaker, flag(lane.Breaker == state), lane.RailType, strings.ToLower(string(state)))
 		}
 	}
-	now := l.serving.NotifierState()
+	now := serving.NotifierState()
 	for _, state := range relayer.NotifierStates() {
 		gauge(ch, notifierState, flag(now == state), string(state))
 	}

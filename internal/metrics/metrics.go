@@ -20,18 +20,49 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Set contains all metrics of one process.
+// Set contains the metrics of one process, or those of one of its cells.
 type Set struct {
 	registry *prometheus.Registry
+	to       prometheus.Registerer // the registry, by way of the cell's label if the set has one
 	// Counters that several components of one process share.
 	rows          map[payment.State]prometheus.Counter
 	commitUnknown prometheus.Counter
+	// What a component that is made anew goes on with.
+	relayer *Relayer
+	reaper  *Reaper
+	lanes   *lanes
 }
 
 // New returns the metrics of a process that runs these components: relayer, reaper, callbacks, api,
 // events or console.
 func New(version string, components ...string) *Set {
-	s := &Set{registry: prometheus.NewRegistry(), rows: make(map[payment.State]prometheus.Counter)}
+	s := newSet(version, components)
+	s.shared()
+	return s
+}
+
+// NewOfCells is New for a process that runs these components for each of several cells. Every set has
+// the label cell on what it counts and reads; Go, the process and the build have none.
+func NewOfCells(version string, cells []string, components ...string) (all []*Set) {
+	process := newSet(version, components)
+	for _, cell := range cells {
+		one := process.Cell(cell)
+		one.shared()
+		all = append(all, one)
+	}
+	return all
+}
+
+// Cell returns a set of the same process for what is read from one of several cells, with the label
+// cell. The counters that components share are the process's.
+func (s *Set) Cell(cell string) *Set {
+	return &Set{registry: s.registry, rows: s.rows, commitUnknown: s.commitUnknown,
+		to: prometheus.WrapRegistererWith(prometheus.Labels{"cell": cell}, s.registry)}
+}
+
+func newSet(version string, components []string) *Set {
+	s := &Set{registry: prometheus.NewRegistry()}
+	s.to = s.registry
 	s.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -40,12 +71,17 @@ func New(version string, components ...string) *Set {
 	for _, component := range components {
 		info.WithLabelValues(version, runtime.Version(), component).Set(1)
 	}
+	return s
+}
+
+// shared makes the counters that several components of a process share.
+func (s *Set) shared() {
+	s.rows = make(map[payment.State]prometheus.Counter)
 	rows := s.counters("attempts_total", "Rows that this process appended to the archive, by state.", "state")
 	for _, state := range payment.States() {
 		s.rows[state] = rows.WithLabelValues(string(state))
 	}
 	s.commitUnknown = s.counter("railhead_commit_unknown_total", "Commits whose answer was lost.")
-	return s
 }
 
 // Bounds of one scrape.
@@ -71,37 +107,37 @@ func (l errorLog) Println(all ...any) {
 
 func (s *Set) counter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	s.registry.MustRegister(c)
+	s.to.MustRegister(c)
 	return c
 }
 
 func (s *Set) counters(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	s.registry.MustRegister(c)
+	s.to.MustRegister(c)
 	return c
 }
 
 func (s *Set) gauge(name, help string) prometheus.Gauge {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	s.registry.MustRegister(g)
+	s.to.MustRegister(g)
 	return g
 }
 
 func (s *Set) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	s.registry.MustRegister(g)
+	s.to.MustRegister(g)
 	return g
 }
 
 func (s *Set) histogram(name, help string, buckets []float64) prometheus.Histogram {
 	h := prometheus.NewHistogram(histogramOpts(name, help, buckets))
-	s.registry.MustRegister(h)
+	s.to.MustRegister(h)
 	return h
 }
 
 func (s *Set) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(histogramOpts(name, help, buckets), labels)
-	s.registry.MustRegister(h)
+	s.to.MustRegister(h)
 	return h
 }
 

@@ -28,8 +28,15 @@ const (
 	superseded = "superseded" // answered by another process meanwhile
 )
 
-// Reaper returns the metrics of a reaper.
+// Reaper returns the metrics of a reaper, the same at each call.
 func (s *Set) Reaper() *Reaper {
+	if s.reaper == nil {
+		s.reaper = s.newReaper()
+	}
+	return s.reaper
+}
+
+func (s *Set) newReaper() *Reaper {
 	cycles := s.counters("railhead_reaper_cycles_total", "Turns of the reaper.", "result")
 	r := &Reaper{
 		set:      s,

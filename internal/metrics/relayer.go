@@ -34,8 +34,15 @@ type relayerRail struct {
 	late      map[payment.Verdict]prometheus.Counter
 }
 
-// Relayer returns the metrics of a relayer.
+// Relayer returns the metrics of a relayer, the same at each call.
 func (s *Set) Relayer() *Relayer {
+	if s.relayer == nil {
+		s.relayer = s.newRelayer()
+	}
+	return s.relayer
+}
+
+func (s *Set) newRelayer() *Relayer {
 	tests := s.counters("railhead_notifier_tests_total", "Tests of LISTEN by a notification from the relayer to itself.",
 		"result")
 	r := &Relayer{
