@@ -106,11 +106,9 @@ func (c *cell) ids(ctx context.Context, state payment.State) (ids []string, err 
 
 // stop ends all services, none of which may have ended by itself.
 func (w *world) stop(context.Context) error {
-	for _, c := range w.cells {
-		for _, s := range c.services {
-			if err := s.Died(); err != nil {
-				return err
-			}
+	for _, s := range w.services() {
+		if err := s.Died(); err != nil {
+			return err
 		}
 	}
 	return w.stopServices()

@@ -182,9 +182,12 @@ var kinds = map[string]struct{ variable, login string }{
 	"callbacks": {"RAILHEAD_CALLBACKS_URL", install.Callbacks},
 }
 
+// shared are the cells, one on each cluster, that have their relayers in one process, and their reapers.
+var shared = []int{2, 3}
+
 func (w *world) startServices(ctx context.Context) error {
 	var work errgroup.Group
-	for _, c := range w.cells {
+	for n, c := range w.cells {
 		receiver := filepath.Join(w.Evidence, c.name+"-callbacks.addr")
 		w.fan.to = append(w.fan.to, receiver)
 		work.Go(func() error {
@@ -192,38 +195,62 @@ func (w *world) startServices(ctx context.Context) error {
 				return fmt.Errorf("railhead rail apply: exit code %d: %s", code, said)
 			}
 			for kind, as := range kinds {
-				if err := w.startService(ctx, c, kind, []string{
-					as.variable + "=" + c.url(as.login), "RAILHEAD_CALLBACKS_ADDR_FILE=" + receiver,
-				}); err != nil {
+				if kind != "callbacks" && slices.Contains(shared, n) {
+					continue
+				}
+				s, err := w.startService(ctx, c.name, kind, []string{
+					"RAILHEAD_CELL=" + c.schema, as.variable + "=" + c.url(as.login), "RAILHEAD_CALLBACKS_ADDR_FILE=" + receiver,
+				})
+				if err != nil {
 					return err
 				}
+				c.services[kind] = s
 			}
 			return nil
 		})
 	}
-	return work.Wait()
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	return errors.Join(w.startShared(ctx, "relayer"), w.startShared(ctx, "reaper"))
 }
 
-// startService starts a service of a cell, and waits until it is ready.
-func (w *world) startService(ctx context.Context, c *cell, kind string, env []string) error {
-	name := c.name + "-" + kind
+// startShared starts one process for the cells that share theirs.
+func (w *world) startShared(ctx context.Context, kind string) error {
+	var settings, names, env []string
+	for _, n := range shared {
+		c := w.cells[n]
+		names, settings = append(names, c.name), append(settings, c.setting())
+		env = append(env, "RAILHEAD_CELL_"+c.setting()+"="+c.schema,
+			kinds[kind].variable+"_"+c.setting()+"="+c.url(kinds[kind].login))
+	}
+	s, err := w.startService(ctx, strings.Join(names, "-"), kind,
+		append(env, "RAILHEAD_CELLS="+strings.Join(settings, ",")))
+	for _, n := range shared {
+		w.cells[n].services[kind] = s
+	}
+	return err
+}
+
+// startService starts a service of cells, and waits until it is ready.
+func (w *world) startService(ctx context.Context, cells, kind string, env []string) (*service, error) {
+	name := cells + "-" + kind
 	health := filepath.Join(w.Evidence, name+".health")
 	s := &service{Command: child.In(w.Evidence, name, filepath.Join(w.Binaries, "railhead"), append([]string{
-		"RAILHEAD_CELL=" + c.schema, "RAILHEAD_RAILS_FILE=" + w.railsFile(),
+		"RAILHEAD_RAILS_FILE=" + w.railsFile(),
 		simrail.SecretVariable + "=" + simrail.CallbackSecret, "RAILHEAD_LOG_FORMAT=json",
 		"RAILHEAD_HTTP_ADDR_FILE=" + health, "RAILHEAD_STATE_DIR=" + filepath.Join(w.Evidence, "state-"+name),
 		"RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_REAP_EVERY=1s", "RAILHEAD_REAP_GRACE=1s", "RAILHEAD_POLL=500ms",
 		"RAILHEAD_STORE_TIMEOUT=5s",
 	}, env...), kind)}
-	c.services[kind] = s
 	if err := s.start(); err != nil {
-		return err
+		return nil, err
 	}
 	addr, err := s.AwaitFile(ctx, health)
 	if err != nil {
-		return err
+		return s, err
 	}
-	return s.AwaitReady(ctx, addr)
+	return s, s.AwaitReady(ctx, addr)
 }
 
 func (w *world) openClients(ctx context.Context) error {
@@ -250,15 +277,23 @@ func (w *world) openClients(ctx context.Context) error {
 	return nil
 }
 
+// services are those of all cells, each once.
+func (w *world) services() (all []*service) {
+	for _, c := range w.cells {
+		for _, s := range c.services {
+			if s != nil && s.Process != nil && !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
 // stopServices ends the services in order.
 func (w *world) stopServices() error {
 	var all []error
-	for _, c := range w.cells {
-		for _, s := range c.services {
-			if s.Process != nil {
-				all = append(all, s.Stop(30*time.Second))
-			}
-		}
+	for _, s := range w.services() {
+		all = append(all, s.Stop(30*time.Second))
 	}
 	return errors.Join(all...)
 }
