@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,5 +49,32 @@ func TestForgetHeartbeats(t *testing.T) {
 	if n := cell.Int(`SELECT count(*) FROM railhead.outbox_heartbeats
 		WHERE name IN ('last', 'last that compared', 'gone with a claim', 'a reaper')`); n != 4 {
 		t.Errorf("%d are left of those that stay", n)
+	}
+}
+
+// TestNameOfAnotherKind: a component can't report under the name of one of another kind, which would hide it: a cell
+// in which no relayer seems to have run counts as one that has sent nothing.
+func TestNameOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	executor := openExecutor(t, cell)
+	beat := func(name, kind string) error {
+		_, err := executor.Heartbeat(t.Context(),
+			outbox.Heartbeat{Name: name, Kind: kind, Host: "h", Version: "v", Status: "running", Vouched: true})
+		return err
+	}
+	if err := beat("one", "reaper"); err != nil {
+		t.Fatal(err)
+	}
+	if err := beat("one", "relayer"); !errors.Is(err, outbox.ErrServerChanged) ||
+		!strings.Contains(err.Error(), "a component of another kind has this name") {
+		t.Errorf("the relayer: %v", err)
+	}
+	if err := beat("another", "relayer"); err != nil {
+		t.Fatal(err)
+	}
+	cell.Exec(`UPDATE railhead.outbox_heartbeats SET server_started_at = server_started_at - interval '1 day'`)
+	if cell.Int(`SELECT railhead.server_is_settled()::integer`) != 0 {
+		t.Error("the cell is complete, though nothing has compared this start of its server")
 	}
 }

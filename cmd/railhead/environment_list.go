@@ -91,7 +91,9 @@ func processVariables() variables {
 			{"RAILHEAD_STATE_DIR", "", "folder in which a component stores what it remembers of the server, for its next " +
 				"start. Without " +
 				"it a restart of the server and of all services suspends the lanes"},
-			{"RAILHEAD_WORKER_ID", "new at each start", "the component's name in heartbeats and attempts, 1 to 200 bytes"},
+			{"RAILHEAD_WORKER_ID", "new at each start", "the component's name in heartbeats and attempts, 1 to 120 bytes, " +
+				"to which its kind is added, such as -relayer, and its cell. Leave it out: what a process leaves behind is " +
+				"repaired later, after the setting claim_timeout, if another one has its name"},
 			{"RAILHEAD_HTTP_ADDR", "127.0.0.1:0", "address of /healthz, /readyz and /metrics; port 0 is any free one"},
 			{"RAILHEAD_HTTP_ADDR_FILE", "", "file that the bound address is written to"},
 			{"RAILHEAD_CALLBACKS_ADDR", "127.0.0.1:0", "callbacks: address that rails report to; port 0 is any free one"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -165,9 +165,11 @@ func setsOf(s settings, cells []settings, kinds []string) ([]*metrics.Set, error
 // open makes a component for a cell. One of several cells is made anew when it can't go on, under another name:
 // the claims of the one before are those of a dead worker.
 func open(ctx context.Context, s settings, kind string, set *metrics.Set, several bool) (made, error) {
+	times := 0
 	again := func() (one made, err error) {
 		each := s
-		each.WorkerID = cmp.Or(s.WorkerID, newWorkerID(kind))
+		times++
+		each.WorkerID = s.workerID(kind, times)
 		if one.log, err = newLog(each, kind); err != nil {
 			return made{}, err
 		}
@@ -220,6 +222,23 @@ func runAll(
 	}
 	log.Info("stopped in order")
 	return nil
+}
+
+// workerID is the name of a component that is made for the given time in this process. That of a variable is
+// completed by what makes it another one than that of any other component with the same variable: the row of a
+// heartbeat has one kind, by which others tell whether a relayer has ever run.
+func (s settings) workerID(kind string, times int) string {
+	if s.WorkerID == "" {
+		return newWorkerID(kind)
+	}
+	name := s.WorkerID + "-" + kind
+	if s.Setting != "" {
+		name += "-" + strings.ToLower(s.Setting)
+	}
+	if times > 1 {
+		name += "-" + strconv.Itoa(times)
+	}
+	return name
 }
 
 // newWorkerID returns a name for one start of a process, which is never used again.

@@ -84,7 +84,7 @@ func TestCellThatCantBeServed(t *testing.T) {
 	t.Parallel()
 	east, west := celltest.New(t), celltest.New(t)
 	metrics := start(t, "relayer", "postgres://unknown@127.0.0.1:1/nowhere", ofTwo(east, west,
-		"RAILHEAD_CELLS=EAST,WEST", "RAILHEAD_DRAIN_WEST=7s", "RAILHEAD_LOG_FORMAT=text")...)
+		"RAILHEAD_CELLS=EAST,WEST", "RAILHEAD_DRAIN_WEST=7s", "RAILHEAD_WORKER_ID=box", "RAILHEAD_LOG_FORMAT=text")...)
 	eventually(t, "the cell that can't be served", func() bool {
 		_, said := readiness(t, metrics)
 		return strings.Contains(said, "relayer of WEST: it could not go on, and is started again soon: ")
@@ -101,9 +101,23 @@ func TestCellThatCantBeServed(t *testing.T) {
 	paid(t, west, 1)
 	awaitMetrics(t, metrics, `attempts_total{cell="WEST",state="DISPATCHED"} 1`,
 		`railhead_rail_in_flight{cell="WEST",rail="bank"} 0`)
-	if workers := west.Int(`SELECT count(DISTINCT name) FROM railhead.outbox_heartbeats WHERE kind = 'relayer'`); workers < 2 {
+	// The one that could not go on wrote one heartbeat, or more of them where it was started again too soon.
+	if n := west.Int(`SELECT count(*) FROM railhead.outbox_heartbeats
+		WHERE kind = 'relayer' AND name IN ('box-relayer-west', 'box-relayer-west-2')`); n != 2 {
 		t.Error("a relayer that was started again has the name of the one before")
 	}
+}
+
+// TestComponentsOfOneProcessHaveTheirOwnNames: a relayer is counted as one, whichever component of its process
+// has reported first.
+func TestComponentsOfOneProcessHaveTheirOwnNames(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	start(t, "run", cell.URL(celltest.Relayer), "RAILHEAD_WORKER_ID=box")
+	eventually(t, "both heartbeats", func() bool {
+		return cell.Int(`SELECT count(*) FROM railhead.outbox_heartbeats
+			WHERE (name, kind) IN (('box-relayer', 'relayer'), ('box-reaper', 'reaper'))`) == 2
+	})
 }
 
 // TestSettingsOfCells: every fault of RAILHEAD_CELLS is named, with the variable to set, and a component that

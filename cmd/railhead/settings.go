@@ -86,7 +86,7 @@ type settings struct {
 
 	LogLevel  string `env:"RAILHEAD_LOG_LEVEL" envDefault:"info"`
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal
-	WorkerID  string `env:"RAILHEAD_WORKER_ID"`  // made fresh at each start when empty
+	WorkerID  string `env:"RAILHEAD_WORKER_ID"`  // see workerID
 
 	Poll              time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms" cell:"may"`
 	Coalesce          time.Duration `env:"RAILHEAD_COALESCE" envDefault:"10ms" cell:"may"`
@@ -119,8 +119,14 @@ func readSettings() (settings, error) {
 	if err := migrations.CheckCell(s.Cell); err != nil {
 		return settings{}, usage(fmt.Errorf("RAILHEAD_CELL: %w", err))
 	}
+	if len(s.WorkerID) > workerIDMost {
+		return settings{}, usage(fmt.Errorf("RAILHEAD_WORKER_ID has %d bytes: use at most %d", len(s.WorkerID), workerIDMost))
+	}
 	return s, nil
 }
+
+// workerIDMost leaves room in a name of 200 bytes for kind, cell and number: see workerID.
+const workerIDMost = 120
 
 // asserted is the part of the time budget that this environment sets.
 func (s settings) asserted() outbox.TimeBudget {

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/caarlos0/env/v11"
 
@@ -62,10 +61,6 @@ func (s settings) ofCell(name string) (settings, error) {
 		return settings{}, usage(fmt.Errorf("RAILHEAD_CELL_%s: %w", name, err))
 	}
 	one.Setting, one.traces = name, s.traces
-	if one.WorkerID = s.WorkerID; one.WorkerID != "" {
-		// Two components of one name in one database would be taken for one.
-		one.WorkerID += "-" + strings.ToLower(name)
-	}
 	return one, nil
 }
 

@@ -97,7 +97,8 @@ func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox
 		b.Version, string(lanes)).
 		Scan(append([]any{&pulse.Beats}, budget.Columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("%w: it was started since the last check", outbox.ErrServerChanged)
+		err = fmt.Errorf("%w: it was started since the last check; or a component of another kind has this name",
+			outbox.ErrServerChanged)
 	}
 	if err != nil {
 		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)

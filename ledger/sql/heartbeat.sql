@@ -1,7 +1,8 @@
 -- Records the heartbeat of a component, with the time budget that it uses and whether it vouches
 -- for this start of the server. Returns the number of heartbeats that the row counts, and the time
 -- budget of the cell. Returns no row if the server is not at the start that the component has
--- compared.
+-- compared, or if the name is that of a component of another kind: its row is counted by its kind,
+-- for example to tell whether a relayer has ever run.
 --
 -- The budget in the row is never shorter than the cell's current one: a component may use the
 -- returned budget as soon as this statement has returned, and not before.
@@ -29,6 +30,7 @@ beat AS (
     server_started_at = excluded.server_started_at, lanes = excluded.lanes,
     tick_before_start = CASE WHEN h.vouched AND h.server_started_at <> excluded.server_started_at THEN h.last_tick_at
       ELSE h.tick_before_start END
+  WHERE h.kind = excluded.kind
   RETURNING h.beats
 )
 SELECT b.beats, s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms,

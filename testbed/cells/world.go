@@ -221,7 +221,7 @@ func (w *world) startShared(ctx context.Context, kind string) error {
 	for _, n := range shared {
 		c := w.cells[n]
 		names, settings = append(names, c.name), append(settings, c.setting())
-		env = append(env, "RAILHEAD_CELL_"+c.setting()+"="+c.schema,
+		env = append(env, "RAILHEAD_CELL"+"_"+c.setting()+"="+c.schema,
 			kinds[kind].variable+"_"+c.setting()+"="+c.url(kinds[kind].login))
 	}
 	s, err := w.startService(ctx, strings.Join(names, "-"), kind,
