@@ -70,7 +70,7 @@ type Found struct {
 // id or the rail's own reference. Several instructions may have the same instruction id (of
 // different participants) or the same reference; Find returns at most fifty of each kind,
 // oldest first. If there is none, the error is outbox.ErrNotFound; if the only one is in another
-// cell, it is outbox.ErrElsewhere and says in which.
+// cell, it is an ElsewhereError, which is outbox.ErrElsewhere and says in which.
 func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 	var id, railKey pgtype.UUID
 	if parsed, err := payment.ParseID(reference); err == nil {
@@ -94,14 +94,23 @@ func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 			outbox.ErrNotFound, store.Bound(reference, 256))
 	}
 	if len(found) == 1 && found[0].Elsewhere {
-		f := found[0]
-		return nil, fmt.Errorf("%w: %s, sequence %d of participant %q, was enqueued before the participant was moved to "+
-			"this one. Look in the cells that had it: %s. If none of them has the payment, a restore has forgotten it, and "+
-			"nothing pays it", outbox.ErrElsewhere, f.OutboxID, f.SequenceID, f.ParticipantID,
-			strings.Join(f.Cells, ", "))
+		return nil, &ElsewhereError{found[0]}
 	}
 	return found, nil
 }
+
+// ElsewhereError is outbox.ErrElsewhere, with the instruction.
+type ElsewhereError struct{ Found Found }
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%s: %s, sequence %d of participant %q, was enqueued before the participant was moved to "+
+		"this one. Look in the cells that had it: %s. If none of them has the payment, a restore has forgotten it, and "+
+		"nothing pays it", outbox.ErrElsewhere, e.Found.OutboxID, e.Found.SequenceID, e.Found.ParticipantID,
+		strings.Join(e.Found.Cells, ", "))
+}
+
+// Unwrap returns outbox.ErrElsewhere.
+func (e *ElsewhereError) Unwrap() error { return outbox.ErrElsewhere }
 
 func scanFound(row pgx.CollectableRow) (Found, error) {
 	var id pgtype.UUID
