@@ -110,8 +110,13 @@ func wordOf(err error) string {
 
 // leadOn answers an act with the page of its subject, which says once what was done.
 func (c *Console) leadOn(w http.ResponseWriter, r *http.Request, to, done string) {
-	c.sessions.note(c.secretOf(r), to, done)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	c.sessions.note(c.secretOf(r), c.base+to, done)
+	c.redirect(w, r, to)
+}
+
+// redirect leads to a page of the same cell, by its address in the cell.
+func (c *Console) redirect(w http.ResponseWriter, r *http.Request, to string) {
+	http.Redirect(w, r, c.base+to, http.StatusSeeOther)
 }
 
 // justDone is what was done by the act that led to this page; empty: none led to it. It is said once, and

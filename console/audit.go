@@ -50,7 +50,7 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.failed(w, r, err)
 		return
 	}
-	differences, err := c.reader.RoleDifferences(r.Context(), c.config.Cell)
+	differences, err := c.reader.RoleDifferences(r.Context(), c.cell.Schema)
 	if err != nil {
 		c.failed(w, r, err)
 		return
@@ -59,7 +59,7 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request, _ Person) {
 		Roles: rolesOf(matrix, differences), Differences: differences, Grants: len(matrix.Grants), Owner: matrix.Owner,
 		Read: time.Now(),
 	}
-	body.Report, body.Skipped, body.NoReport = lastReport(c.config.ReportsFolder, c.config.Cell)
+	body.Report, body.Skipped, body.NoReport = lastReport(c.cell.ReportsFolder, c.cell.Schema)
 	for _, proof := range proofs.All() {
 		one := auditProof{Proof: proof}
 		if body.Report != nil {
@@ -102,12 +102,12 @@ func (c *Console) proof(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such proof", "The page of the audit lists them."})
 		return
 	}
-	sql, err := list[0].SQL(proofs.Options{Cell: c.config.Cell})
+	sql, err := list[0].SQL(proofs.Options{Cell: c.cell.Schema})
 	if err != nil {
 		c.failed(w, r, err)
 		return
 	}
-	report, _, _ := lastReport(c.config.ReportsFolder, c.config.Cell)
+	report, _, _ := lastReport(c.cell.ReportsFolder, c.cell.Schema)
 	body := struct {
 		auditProof
 		Report *filedReport

@@ -1,4 +1,4 @@
-// Package console is the web console: it shows the state of a cell and of its payments, and has the
+// Package console is the web console: it shows the state of cells and of their payments, and has the
 // acts of operators, each under the person who logged in. It reads as a member of
 // railhead_readonly and acts as one of railhead_operator, so that the database refuses what a page
 // should not have offered.
@@ -6,11 +6,8 @@ package console
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -76,7 +73,7 @@ type Operator interface {
 
 // Config configures the console. The zero value of every field means its default.
 type Config struct {
-	Cell    string // shown on each page
+	Cell    string // its schema, shown on each page; for New alone, as each Cell of NewSite has its own
 	Version string // of the binary
 	// PublicURL is the address that browsers use, such as https://railhead.example. Requests with
 	// another host are refused. Empty: the address that the console listens on, which must be a
@@ -88,9 +85,11 @@ type Config struct {
 	// TLS are the files of the certificate. Without them a proxy has to provide TLS, unless the
 	// console listens on a loopback address.
 	TLS service.TLSFiles
-	// ReportsFolder is where railhead prove --report files the reports of the cell; empty: none are shown.
+	// ReportsFolder is where railhead prove --report files the reports of the cell; empty: none are shown. For New
+	// alone, as Cell.
 	ReportsFolder string
-	// DatabaseSizeLimit is the size that the disk of the database can hold, in bytes; 0: it is not known.
+	// DatabaseSizeLimit is the size that the disk of the database can hold, in bytes; 0: it is not known. For New
+	// alone, as Cell.
 	DatabaseSizeLimit int64
 	// ConnectionsMax is the maximum of open connections; default 200.
 	ConnectionsMax int
@@ -157,25 +156,19 @@ func (c Config) validate(logins []Login) error {
 	return b.Err()
 }
 
-// Console serves the pages. Make one with New, then call Run once. Any number may run: a person logs
-// in to each of them.
+// Console is the pages and acts of one cell. Make one with New, then call Run once. Any number may run: a person
+// logs in to each of them. Several cells in one process are a Site.
 type Console struct {
-	config   Config
+	*Site
+	cell     Cell
+	base     string        // what the addresses of the cell begin with; empty: it is the only one
 	reader   Reader        // of pages: gated
 	ungated  Reader        // of the state
 	looking  chan struct{} // of one: the state is being read
 	operator Operator      // nil: the console is read-only
-	logins   []Login
-	listen   func() (net.Listener, error)
 	log      *slog.Logger
-	sessions *sessions
-	streams  *streams
 	pages    pages
 	state    state
-	handler  http.Handler
-	loopback bool   // it listens on a loopback address
-	at       string // the address that browsers use; without a public URL it is empty until Run listens
-	once     service.Once
 }
 
 // New returns a Console, or all faults of its configuration in one error. Run calls listen. With a
@@ -184,115 +177,12 @@ func New(
 	config Config, logins []Login, reader Reader, operator Operator, listen func() (net.Listener, error),
 	log *slog.Logger,
 ) (*Console, error) {
-	config = config.withDefaults()
-	if err := config.validate(logins); err != nil {
+	s, err := newSite(config, logins, listen, log, Cell{
+		Schema: config.Cell, Reader: reader, Operator: operator, ReportsFolder: config.ReportsFolder,
+		DatabaseSizeLimit: config.DatabaseSizeLimit,
+	})
+	if err != nil {
 		return nil, err
 	}
-	c := &Console{
-		config: config, reader: newGated(reader), ungated: reader, looking: make(chan struct{}, 1),
-		operator: operator, logins: logins, listen: listen, log: log,
-		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax),
-		streams:  newStreams(config.StreamsMax), pages: parsePages(), at: config.PublicURL,
-	}
-	c.handler = c.secure(c.routes())
-	return c, nil
-}
-
-// Run serves until the context ends, then lets requests finish within the drain time. It returns an
-// error if the login is that of another role, if another build has migrated the cell, or if
-// passwords and sessions would go over the wire in the clear.
-func (c *Console) Run(ctx context.Context) error {
-	if err := c.once.Begin(); err != nil {
-		return err
-	}
-	listener, err := c.listen()
-	if err != nil {
-		return err
-	}
-	if err := c.checkAddress(listener.Addr()); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	c.loopback, c.at = isLoopback(listener.Addr().String()), c.address(listener.Addr())
-	c.log.InfoContext(ctx, "the console listens", "addr", listener.Addr().String(), "read_only", c.operator == nil)
-	listener, err = c.config.TLS.Listen(service.AtMost(listener, c.config.ConnectionsMax))
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	endpoint := service.Endpoint{
-		Name: "the console", Server: c.server(), Drain: func() time.Duration { return c.config.Drain },
-	}
-	if c.config.Announce != nil {
-		err = c.config.Announce(c.at)
-	}
-	if err = errors.Join(err, c.refresh(ctx)); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	return service.Together(ctx,
-		func(ctx context.Context) error { return endpoint.Serve(ctx, listener) },
-		func(ctx context.Context) error {
-			return service.Repeat(ctx, func() time.Duration { return c.config.RefreshEvery }, c.refresh)
-		})
-}
-
-// server has the timeouts and limits of the API. Live streams end when its shutdown begins.
-func (c *Console) server() *http.Server {
-	server := &http.Server{
-		Handler: c.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: c.config.RequestTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // it would print what clients sent
-	}
-	server.RegisterOnShutdown(c.streams.end)
-	return server
-}
-
-// address is where browsers reach the console.
-func (c *Console) address(bound net.Addr) string {
-	switch {
-	case c.config.PublicURL != "":
-		return c.config.PublicURL
-	case c.config.TLS != (service.TLSFiles{}):
-		return "https://" + bound.String()
-	default:
-		return "http://" + bound.String()
-	}
-}
-
-// ErrExposed is returned by Run if sessions, or a one-time link, would be within reach of others.
-var ErrExposed = errors.New("the address is one that others reach")
-
-// checkAddress refuses to listen where sessions would go over a network in the clear, and a one-time
-// link where other machines can reach it.
-func (c *Console) checkAddress(addr net.Addr) error {
-	if isLoopback(addr.String()) {
-		return nil
-	}
-	for _, login := range c.logins {
-		if login.LoopbackOnly() {
-			return fmt.Errorf("%w: the one-time link is for a loopback address alone: listen on 127.0.0.1, or use OIDC or "+
-				"client certificates", ErrExposed)
-		}
-	}
-	if c.config.TLS == (service.TLSFiles{}) && !c.secureCookies() {
-		return fmt.Errorf("%w: sessions would go over the wire in the clear: set a certificate, or the public URL of the "+
-			"proxy with TLS in front of it, which begins with https", ErrExposed)
-	}
-	return nil
-}
-
-// Ready returns nil if the state of the cell was read lately, and otherwise why not.
-func (c *Console) Ready() error {
-	if c.state.last.Age() > max(3*c.config.RefreshEvery, 15*time.Second) {
-		return errors.New("the state of the cell was not read")
-	}
-	return nil
-}
-
-// isLoopback reports whether an address with a port is of this machine alone.
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = strings.Trim(addr, "[]")
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return s.only, nil
 }

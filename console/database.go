@@ -53,7 +53,7 @@ func (c *Console) database(w http.ResponseWriter, r *http.Request, _ Person) {
 		return
 	}
 	body := databaseBody{Database: found, Size: bytesOf(found.Bytes)}
-	if limit := c.config.DatabaseSizeLimit; limit > 0 {
+	if limit := c.cell.DatabaseSizeLimit; limit > 0 {
 		share := float64(found.Bytes) / float64(limit)
 		body.Limit, body.Percent, body.Full = bytesOf(limit), fmt.Sprintf("%.0f %%", 100*share), share > nearFull
 	}
@@ -65,7 +65,7 @@ func (c *Console) database(w http.ResponseWriter, r *http.Request, _ Person) {
 	for _, table := range tables {
 		body.Tables = append(body.Tables, tableRow{
 			Name: explain.OneLine(table.Schema + "." + table.Name), Size: bytesOf(table.Bytes),
-			Foreign: table.Schema != c.config.Cell,
+			Foreign: table.Schema != c.cell.Schema,
 		})
 	}
 	for _, holder := range found.Holders {

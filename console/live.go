@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -10,8 +11,13 @@ import (
 	"github.com/railhead-pay/railhead/internal/explain"
 )
 
-// streamPath is the address of the live stream.
+// streamPath is the address of the live stream of a cell.
 const streamPath = "/live"
+
+// isStream reports whether a request is for the live stream of a cell.
+func (s *Site) isStream(r *http.Request) bool {
+	return slices.ContainsFunc(s.consoles, func(c *Console) bool { return r.URL.Path == c.base+streamPath })
+}
 
 // The times of a stream.
 const (

@@ -66,7 +66,7 @@ func (f *follower) events(kind string) int {
 // follow begins a stream; the channel is closed when it has ended.
 func follow(ctx context.Context, c *Console, secret string) (*follower, <-chan struct{}) {
 	f, over := &follower{header: http.Header{}}, make(chan struct{})
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, streamPath, nil)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, c.base+streamPath, nil)
 	r.AddCookie(c.cookie(secret))
 	go func() {
 		defer close(over)

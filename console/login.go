@@ -118,61 +118,62 @@ type Door interface {
 
 // Admit begins a session. A person's role is no higher than what this console may do, and a person
 // without a name that the operator log can hold has none.
-func (c *Console) Admit(w http.ResponseWriter, r *http.Request, person Person) {
+func (s *Site) Admit(w http.ResponseWriter, r *http.Request, person Person) {
 	if !person.hasName() {
-		c.Refuse(w, r, "Your name can't be recorded",
+		s.Refuse(w, r, "Your name can't be recorded",
 			"The operator log holds names of 1 to 128 characters without control characters. Have the login changed.", nil)
 		return
 	}
-	if c.operator == nil {
+	if s.readOnly {
 		person.Role = Read
 	}
-	if secret := c.secretOf(r); secret != "" {
-		c.sessions.end(secret) // a secret from before the login is worth nothing after it
+	if secret := s.secretOf(r); secret != "" {
+		s.sessions.end(secret) // a secret from before the login is worth nothing after it
 	}
-	c.log.InfoContext(r.Context(), "logged in", "person", person.Name, "role", string(person.Role), "by", person.By)
-	http.SetCookie(w, c.cookie(c.sessions.begin(person)))
+	s.log.InfoContext(r.Context(), "logged in", "person", person.Name, "role", string(person.Role), "by", person.By)
+	http.SetCookie(w, s.cookie(s.sessions.begin(person)))
 	// The cookie is Strict, so that a redirect in a chain that another site began would come without
 	// it: this page leads on by itself.
-	c.show(w, r, "entered.html", page{Title: "Logged in"})
+	s.show(w, r, "entered.html", page{Title: "Logged in", Body: s.returnTo(w, r)})
 }
 
 // Refuse answers that a login was not accepted.
-func (c *Console) Refuse(w http.ResponseWriter, r *http.Request, title, advice string, cause error) {
-	c.log.WarnContext(r.Context(), "a login was refused", "why", title, "cause", causeOf(cause), "from", r.RemoteAddr)
-	c.fail(w, r, problem{http.StatusForbidden, title, advice})
+func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, title, advice string, cause error) {
+	s.log.WarnContext(r.Context(), "a login was refused", "why", title, "cause", causeOf(cause), "from", r.RemoteAddr)
+	s.fail(w, r, problem{http.StatusForbidden, title, advice})
 }
 
 // Ask answers with a page that has one button.
-func (c *Console) Ask(w http.ResponseWriter, r *http.Request, title, address, secret string) {
-	c.show(w, r, "ask.html", page{Title: title, Body: map[string]string{"Address": address, "Secret": secret}})
+func (s *Site) Ask(w http.ResponseWriter, r *http.Request, title, address, secret string) {
+	s.show(w, r, "ask.html", page{Title: title, Body: map[string]string{"Address": address, "Secret": secret}})
 }
 
 // loginPage shows the ways to log in.
-func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) {
 	type offer struct{ Text, Address string }
 	var offers []offer
-	for _, login := range c.logins {
+	for _, login := range s.logins {
 		if text, address := login.Offer(); text != "" {
 			offers = append(offers, offer{text, address})
 		}
 	}
-	c.showWith(w, r, http.StatusUnauthorized, "login.html", page{Title: "Log in", Body: offers})
+	s.showWith(w, r, http.StatusUnauthorized, "login.html", page{Title: "Log in", Body: offers})
 }
 
 // logout ends the session.
-func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	c.sessions.end(c.secretOf(r))
-	http.SetCookie(w, c.cookie(""))
+func (s *Site) logout(w http.ResponseWriter, r *http.Request) {
+	s.sessions.end(s.secretOf(r))
+	http.SetCookie(w, s.cookie(""))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
 // known calls next with the person who sent the request, and shows the login page to others.
-func (c *Console) known(next func(http.ResponseWriter, *http.Request, Person)) http.HandlerFunc {
+func (s *Site) known(next func(http.ResponseWriter, *http.Request, Person)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		person, ok := c.personOf(r)
+		person, ok := s.personOf(r)
 		if !ok {
-			c.loginPage(w, r)
+			s.keepReturn(w, r)
+			s.loginPage(w, r)
 			return
 		}
 		next(w, r, person)

@@ -83,7 +83,7 @@ func TestCausesOfRefusals(t *testing.T) {
 	}
 	var log strings.Builder
 	c := consoleWith(t, nil, NewCertificates(Roles{}))
-	c.log = slog.New(slog.NewTextHandler(&log, nil))
+	c.Site.log = slog.New(slog.NewTextHandler(&log, nil))
 	c.Refuse(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/login/x", nil), "x", "y",
 		fmt.Errorf("%w: %w", causeToken, secret))
 	if !strings.Contains(log.String(), string(causeToken)) || strings.Contains(log.String(), "SECRET") {

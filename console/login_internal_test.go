@@ -320,8 +320,8 @@ func TestHostsOfThePublicURL(t *testing.T) {
 		{"https://railhead.example:8443", "railhead.example", false}, {"https://railhead.example", "evil.example", false},
 		{"https://railhead.example", "", false}, {"https://[::1]:443", "[::1]", true},
 	} {
-		c := &Console{config: Config{PublicURL: test.address}}
-		if got := c.expects(test.host); got != test.want {
+		s := &Site{config: Config{PublicURL: test.address}}
+		if got := s.expects(test.host); got != test.want {
 			t.Errorf("%s, asked as %q: %v", test.address, test.host, got)
 		}
 	}

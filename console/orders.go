@@ -17,8 +17,9 @@ type given struct {
 	body outcomesBody
 }
 
-// order returns the order of a form, and whether it is new: a form gives its order once, however often
-// it is sent. The oldest one makes place for a new one. Without a session there is none.
+// order returns the order of a form, which begins with the base of its cell, and whether it is new: a form
+// gives its order once, however often it is sent. The oldest one makes place for a new one. Without a session
+// there is none.
 func (s *sessions) order(secret, form string) (order *given, isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *sessions) ordered(secret, form string) *given {
 func (c *Console) giveOrder(
 	w http.ResponseWriter, r *http.Request, form string, do func(context.Context) outcomesBody,
 ) {
-	order, isNew := c.sessions.order(c.secretOf(r), form)
+	order, isNew := c.sessions.order(c.secretOf(r), c.base+form)
 	switch {
 	case order == nil:
 		c.loginPage(w, r)
@@ -73,12 +74,12 @@ func (c *Console) giveOrder(
 		defer close(order.over)
 		order.body = do(within)
 	}
-	http.Redirect(w, r, "/dead-letters/orders/"+form, http.StatusSeeOther)
+	c.redirect(w, r, "/dead-letters/orders/"+form)
 }
 
 // outcomes shows what became of an order.
 func (c *Console) outcomes(w http.ResponseWriter, r *http.Request, _ Person) {
-	order := c.sessions.ordered(c.secretOf(r), r.PathValue("form"))
+	order := c.sessions.ordered(c.secretOf(r), c.base+r.PathValue("form"))
 	if order == nil {
 		c.fail(w, r, problem{http.StatusNotFound, "These outcomes are no longer kept",
 			"The operator log has each act, and the page of each payment what was done."})

@@ -66,6 +66,9 @@ func (c *Console) stateFor(w http.ResponseWriter, r *http.Request) *seen {
 	return seen
 }
 
+// oldestDueMaxMS is the age from which on the oldest due payment is an alarm, as in the alerts.
+const oldestDueMaxMS = 300_000
+
 func bodyOf(s *seen) overviewBody {
 	body := overviewBody{Groups: groupsOf(s.Groups, s.More, ""), More: s.More, Now: explain.Clock(s.Now),
 		Expiring: s.Expiring, MoreExpiring: s.MoreExpiring}
@@ -96,7 +99,7 @@ func bodyOf(s *seen) overviewBody {
 	body.Tiles = []tile{
 		{Name: "waiting", Value: count(waiting) + more, Note: count(due) + more + " due", Metric: "outbox_pending_depth",
 			Alert: "RailheadOldestPendingTooOld", Link: "/payments?state=PENDING"},
-		{Name: "oldest due", Value: age(oldest), Tone: toneIf(oldest > 300_000, explain.Alarm),
+		{Name: "oldest due", Value: age(oldest), Tone: toneIf(oldest > oldestDueMaxMS, explain.Alarm),
 			Metric: "oldest_pending_age_seconds", Alert: "RailheadOldestPendingTooOld", Link: "/payments?state=PENDING"},
 		throughput(s.Pace), latency(s.Pace),
 		{Name: "in flight", Value: count(inFlight) + plus(s.IsCutShort(reader.PartInFlight)),

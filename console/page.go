@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
@@ -24,11 +26,18 @@ var templates embed.FS
 // pages are the parsed templates, by their file's name.
 type pages map[string]*template.Template
 
-// parsePages parses the templates, which are part of the binary: a fault of one is a fault of the build.
-func parsePages() pages {
+// parsePages parses the templates, which are part of the binary: a fault of one is a fault of the build. In them
+// base is what the addresses of the cell begin with, and to is an address in the cell with it.
+func parsePages(base string) pages {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"clock": explain.Clock, "span": explain.Span, "millis": explain.Millis, "line": explain.OneLine,
-		"dash": explain.OrDash, "since": time.Since,
+		"dash": explain.OrDash, "since": time.Since, "base": func() string { return base },
+		"to": func(address string) string {
+			if strings.HasPrefix(address, "/") {
+				return base + address
+			}
+			return address // a place of the page
+		},
 		"after": func(now time.Time) string { return now.UTC().Add(24 * time.Hour).Format(time.RFC3339) },
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	all := make(pages)
@@ -54,7 +63,9 @@ type page struct {
 	Version  string
 	Person   *Person // nil: not logged in
 	ReadOnly bool
-	State    *seen // nil: the state of the cell was never read
+	State    *seen      // nil: the state of the cell was never read
+	Cells    []cellLink // of all cells, and of the page above them; nil: there is one
+	All      *allNews   // nil: it is a page of a cell
 }
 
 // problem is an error as a page: what happened, and what to do about it. It has no value of a payload.
@@ -67,18 +78,44 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, name string, p pa
 	c.showWith(w, r, http.StatusOK, name, p)
 }
 
-// showWith executes a template, and sends it only if that was done to its end.
+// showWith shows a page of the cell.
 func (c *Console) showWith(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
-	p.Cell, p.Version, p.ReadOnly, p.State = c.config.Cell, c.config.Version, c.operator == nil, c.state.seen.Load()
-	if person, ok := c.personOf(r); ok {
+	p.Cell, p.State, p.Cells = c.name(), c.state.seen.Load(), c.links(c)
+	c.send(w, r, status, c.pages[name], name, p)
+}
+
+// name is what the pages call the cell.
+func (c *Console) name() string { return cmp.Or(c.cell.Setting, c.cell.Schema) }
+
+// show shows a page that is of no cell, or, if there is one cell alone, of that.
+func (s *Site) show(w http.ResponseWriter, r *http.Request, name string, p page) {
+	s.showWith(w, r, http.StatusOK, name, p)
+}
+
+func (s *Site) showWith(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
+	if s.only != nil {
+		s.only.showWith(w, r, status, name, p)
+		return
+	}
+	p.Cells, p.All = s.links(nil), s.allNews()
+	p.Cells[0].Here = r.URL.Path == "/"
+	s.send(w, r, status, s.pages[name], name, p)
+}
+
+// send executes a template, and sends it only if that was done to its end.
+func (s *Site) send(
+	w http.ResponseWriter, r *http.Request, status int, from *template.Template, name string, p page,
+) {
+	p.Version, p.ReadOnly = s.config.Version, s.readOnly
+	if person, ok := s.personOf(r); ok {
 		p.Person = &person
-	} else {
-		p.State, p.Cell, p.Version = nil, "", "" // who has not logged in sees nothing of the cell
+	} else { // who has not logged in sees nothing of the cells
+		p.State, p.Cell, p.Version, p.Cells, p.All = nil, "", "", nil, nil
 	}
 	var text bytes.Buffer
-	if err := c.pages[name].ExecuteTemplate(&text, name, p); err != nil {
+	if err := from.ExecuteTemplate(&text, name, p); err != nil {
 		// The error may quote a value.
-		c.log.ErrorContext(r.Context(), "a page could not be made", "template", name)
+		s.log.ErrorContext(r.Context(), "a page could not be made", "template", name)
 		http.Error(w, "This page has a defect. Use the command line: railhead status", http.StatusInternalServerError)
 		return
 	}
@@ -89,6 +126,11 @@ func (c *Console) showWith(w http.ResponseWriter, r *http.Request, status int, n
 }
 
 // fail shows an error.
+func (s *Site) fail(w http.ResponseWriter, r *http.Request, p problem) {
+	s.showWith(w, r, p.Status, "problem.html", page{Title: p.Title, Body: p})
+}
+
+// fail shows an error on a page of the cell.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, p problem) {
 	c.showWith(w, r, p.Status, "problem.html", page{Title: p.Title, Body: p})
 }
@@ -124,6 +166,10 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 		c.fail(w, r, problem{http.StatusServiceUnavailable, "Too many pages are being read",
 			"This console asks the database a bounded number of questions at once. Try again in some seconds, with a " +
 				"narrower filter."})
+	case errors.Is(err, outbox.ErrNotFound) && c.only == nil:
+		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment in cell " + c.cell.Setting,
+			"Search in all cells, by the form above: by its outbox id, rail key, instruction id or the rail's own reference, " +
+				"as a whole."})
 	case errors.Is(err, outbox.ErrNotFound):
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment",
 			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole."})

@@ -49,7 +49,7 @@ type storyRow struct {
 func (c *Console) search(w http.ResponseWriter, r *http.Request, _ Person) {
 	reference := strings.TrimSpace(r.FormValue("id"))
 	if reference == "" {
-		http.Redirect(w, r, "/payments", http.StatusSeeOther)
+		c.redirect(w, r, "/payments")
 		return
 	}
 	found, err := c.reader.Find(r.Context(), reference)
@@ -57,7 +57,7 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, _ Person) {
 	case err != nil:
 		c.failed(w, r, err)
 	case len(found) == 1:
-		http.Redirect(w, r, "/payments/"+found[0].OutboxID.String(), http.StatusSeeOther)
+		c.redirect(w, r, "/payments/"+found[0].OutboxID.String())
 	default:
 		c.show(w, r, "found.html", page{Title: "Search", Body: found})
 	}
@@ -67,7 +67,7 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, _ Person) {
 func (c *Console) payment(w http.ResponseWriter, r *http.Request, person Person) {
 	id, err := payment.ParseID(r.PathValue("id"))
 	if err != nil { // it may be another id of it
-		http.Redirect(w, r, "/search?"+url.Values{"id": {r.PathValue("id")}}.Encode(), http.StatusSeeOther)
+		c.redirect(w, r, "/search?"+url.Values{"id": {r.PathValue("id")}}.Encode())
 		return
 	}
 	line, err := c.reader.Timeline(r.Context(), id)
@@ -95,7 +95,7 @@ func (c *Console) payment(w http.ResponseWriter, r *http.Request, person Person)
 func (c *Console) paymentBody(line reader.Timeline, deliveries []reader.Delivery) paymentBody {
 	body := paymentBody{
 		Line: line, Next: explain.NextStep(line), Acts: explain.Acts(line), Story: storyOf(line, deliveries),
-		Cell: c.config.Cell, Seen: seenLast(line),
+		Cell: c.cell.Schema, Seen: seenLast(line),
 	}
 	if caller := tracing.CallerOf(line.TraceParent, ""); caller.IsValid() && c.config.TraceURL != "" {
 		body.Trace = traceLink(c.config.TraceURL, caller.TraceID().String())

@@ -3,18 +3,49 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 )
 
-// routes are all addresses of the console. Every page but those of the login needs a session, and
+// routes are all addresses of the process. Every page but those of the login needs a session, and
 // every act the role operate.
-func (c *Console) routes() http.Handler {
+func (s *Site) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{file...}", serveStatic)
-	mux.HandleFunc("GET /login", c.loginPage)
-	for _, login := range c.logins {
-		login.Register(mux, c)
+	mux.HandleFunc("GET /login", s.loginPage)
+	for _, login := range s.logins {
+		login.Register(mux, s)
 	}
-	mux.HandleFunc("POST /logout", c.logout)
+	mux.HandleFunc("POST /logout", s.logout)
+	for _, c := range s.consoles {
+		c.register(below{mux, c.base})
+	}
+	if s.only == nil {
+		mux.HandleFunc("GET /{$}", s.known(s.allCells))
+		mux.HandleFunc("GET /state.json", s.known(s.allNow))
+		mux.HandleFunc("GET /search", s.known(s.searchAll))
+		mux.HandleFunc("/cells/{setting}", s.known(s.toCell))
+		mux.HandleFunc("/", s.known(s.noPage))
+	}
+	return mux
+}
+
+// below registers routes below the base of a cell.
+type below struct {
+	to   *http.ServeMux
+	base string
+}
+
+// HandleFunc registers a route by a pattern such as "GET /payments", or "/".
+func (b below) HandleFunc(pattern string, do http.HandlerFunc) {
+	method, path, has := strings.Cut(pattern, " ")
+	if !has {
+		method, path = "", pattern
+	}
+	b.to.HandleFunc(strings.TrimSpace(method+" "+b.base+path), do)
+}
+
+// register registers the pages and acts of a cell.
+func (c *Console) register(mux below) {
 	mux.HandleFunc("GET /{$}", c.known(c.overview))
 	mux.HandleFunc("GET "+streamPath, c.known(c.stream))
 	mux.HandleFunc("GET /state.json", c.known(c.stateNow))
@@ -47,7 +78,6 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("/", c.known(func(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such page", "Begin at the first page, or search."})
 	}))
-	return mux
 }
 
 // live answers with the points of the charts.

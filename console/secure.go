@@ -19,28 +19,28 @@ const bodyMax = 16 << 10
 
 // secure puts around all routes what no route may lack: headers, the host that is expected, protection
 // against forms of other sites, bounds of time and size, and a page for a panic.
-func (c *Console) secure(routes http.Handler) http.Handler {
+func (s *Site) secure(routes http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.fail(w, r, problem{http.StatusForbidden, "This form came from another site",
+		s.fail(w, r, problem{http.StatusForbidden, "This form came from another site",
 			"Open the page in this console and send the form from there. Nothing was done."})
 	}))
 	guarded := protection.Handler(routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.headers(w.Header())
+		s.headers(w.Header())
 		defer func() {
 			if cause := recover(); cause != nil {
-				c.panicked(w, r, cause)
+				s.panicked(w, r, cause)
 			}
 		}()
-		if !c.expects(r.Host) {
-			c.fail(w, r, problem{http.StatusMisdirectedRequest, "The console has another address",
+		if !s.expects(r.Host) {
+			s.fail(w, r, problem{http.StatusMisdirectedRequest, "The console has another address",
 				"Use the address that the console was configured with."})
 			return
 		}
-		within := c.config.RequestTimeout
-		if r.URL.Path == streamPath {
-			within = c.config.SessionMax
+		within := s.config.RequestTimeout
+		if s.isStream(r) {
+			within = s.config.SessionMax
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), within)
 		defer cancel()
@@ -51,13 +51,13 @@ func (c *Console) secure(routes http.Handler) http.Handler {
 }
 
 // panicked logs where a request panicked. The value is not logged: it may have text of a payload.
-func (c *Console) panicked(w http.ResponseWriter, r *http.Request, cause any) {
+func (s *Site) panicked(w http.ResponseWriter, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler {
 		panic(cause)
 	}
 	mark := rand.Text()[:8]
-	c.log.ErrorContext(r.Context(), "a page panicked", "path", pathOf(r), "mark", mark, "stack", string(debug.Stack()))
-	c.fail(w, r, problem{http.StatusInternalServerError, "This page has a defect",
+	s.log.ErrorContext(r.Context(), "a page panicked", "path", pathOf(r), "mark", mark, "stack", string(debug.Stack()))
+	s.fail(w, r, problem{http.StatusInternalServerError, "This page has a defect",
 		"The log of the console has the place under the mark " + mark + ". Use the command line meanwhile: railhead " +
 			"status, railhead payment show ID."})
 }
@@ -65,7 +65,7 @@ func (c *Console) panicked(w http.ResponseWriter, r *http.Request, cause any) {
 // pathOf is the path of a request without the ids in it, for logs.
 func pathOf(r *http.Request) string { return strings.TrimPrefix(r.Pattern, r.Method+" ") }
 
-func (c *Console) headers(h http.Header) {
+func (s *Site) headers(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -74,23 +74,23 @@ func (c *Console) headers(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=()")
 	h.Set("Cache-Control", "no-store")
-	if c.secureCookies() {
+	if s.secureCookies() {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 }
 
 // secureCookies reports whether browsers reach the console by TLS.
-func (c *Console) secureCookies() bool {
-	return c.config.TLS != (service.TLSFiles{}) || strings.HasPrefix(c.config.PublicURL, "https://")
+func (s *Site) secureCookies() bool {
+	return s.config.TLS != (service.TLSFiles{}) || strings.HasPrefix(s.config.PublicURL, "https://")
 }
 
 // expects reports whether a request names a host of this console. A name that a foreign page made
 // resolve to a loopback address is none.
-func (c *Console) expects(host string) bool {
-	if at, err := url.Parse(c.config.PublicURL); err == nil && at.Host != "" {
+func (s *Site) expects(host string) bool {
+	if at, err := url.Parse(s.config.PublicURL); err == nil && at.Host != "" {
 		return sameHost(at.Scheme, host, at.Host)
 	}
-	return !c.loopback || isLoopback(host)
+	return !s.loopback || isLoopback(host)
 }
 
 // sameHost reports whether two hosts with or without a port are one, for addresses with a scheme: names have

@@ -33,7 +33,7 @@ type session struct {
 	ended       chan struct{} // closed when it is removed
 
 	done, doneAt string            // what was just done, and the path of the page that says so
-	orders       map[digest]*given // the latest orders, by the digest of their forms
+	orders       map[digest]*given // the latest orders, by the digest of their cells' bases and forms
 }
 
 // sessions are the sessions of this process, which end with it. It is safe for concurrent use.
@@ -165,10 +165,10 @@ func cookieName(of, address string, secure bool) string {
 }
 
 // cookie is the cookie of a session; no secret: one that removes it.
-func (c *Console) cookie(secret string) *http.Cookie {
-	secure := c.secureCookies()
+func (s *Site) cookie(secret string) *http.Cookie {
+	secure := s.secureCookies()
 	cookie := &http.Cookie{
-		Name: cookieName("railhead_session", c.at, secure), Value: secret, Path: "/", HttpOnly: true,
+		Name: cookieName("railhead_session", s.at, secure), Value: secret, Path: "/", HttpOnly: true,
 		SameSite: http.SameSiteStrictMode, Secure: secure,
 	}
 	if secret == "" {
@@ -178,8 +178,8 @@ func (c *Console) cookie(secret string) *http.Cookie {
 }
 
 // secretOf is the secret of the session that a request belongs to; empty: none.
-func (c *Console) secretOf(r *http.Request) string {
-	if cookie, err := r.Cookie(c.cookie("").Name); err == nil {
+func (s *Site) secretOf(r *http.Request) string {
+	if cookie, err := r.Cookie(s.cookie("").Name); err == nil {
 		return cookie.Value
 	}
 	return ""
@@ -191,14 +191,14 @@ const backgroundHeader = "Railhead-Background"
 
 // personOf returns who sent a request. A session by a client certificate is one only together with
 // the certificate.
-func (c *Console) personOf(r *http.Request) (Person, bool) {
-	secret := c.secretOf(r)
+func (s *Site) personOf(r *http.Request) (Person, bool) {
+	secret := s.secretOf(r)
 	if secret == "" {
 		return Person{}, false
 	}
-	find := c.sessions.person
-	if r.Header.Get(backgroundHeader) != "" || r.URL.Path == streamPath {
-		find = c.sessions.peek
+	find := s.sessions.person
+	if r.Header.Get(backgroundHeader) != "" || s.isStream(r) {
+		find = s.sessions.peek
 	}
 	person, ok := find(secret)
 	if !ok || person.certificate != "" && person.certificate != certificateOf(r) {

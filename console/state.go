@@ -52,6 +52,7 @@ const pointsMax = 720
 type state struct {
 	seen atomic.Pointer[seen]
 	last service.Last
+	away atomic.Pointer[string] // why the last reading failed; nil: it did not
 
 	mu     sync.Mutex
 	points []point
@@ -59,8 +60,8 @@ type state struct {
 }
 
 // refresh reads the state of the cell, one reading at a time: the reading that began last is stored last,
-// and one after an act is later than the act. It returns an error only if no later reading can succeed: the
-// pages mark a state that has become old.
+// and one after an act is later than the act. It returns an error only if no later reading can succeed and no other
+// cell is shown: the pages mark a state that has become old.
 func (c *Console) refresh(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
 	defer cancel()
@@ -71,8 +72,11 @@ func (c *Console) refresh(ctx context.Context) error {
 		return nil // the reading under way marks the state
 	}
 	now, err := c.look(within)
+	if ctx.Err() == nil {
+		c.state.away.Store(whyAway(err))
+	}
 	switch {
-	case service.Fatal(err):
+	case service.Fatal(err) && c.only != nil:
 		return errors.Join(errors.New("the console reads as a member of railhead_readonly"), err)
 	case err != nil:
 		if ctx.Err() == nil {
@@ -85,6 +89,16 @@ func (c *Console) refresh(ctx context.Context) error {
 	c.state.last.Mark()
 	c.state.add(now.Status)
 	return nil
+}
+
+// watch reads the state again and again, until the context ends.
+func (c *Console) watch(ctx context.Context) error {
+	if c.only == nil { // Run has read that of the only one
+		if err := c.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	return service.Repeat(ctx, func() time.Duration { return c.config.RefreshEvery }, c.refresh)
 }
 
 // look reads the state of the cell.

@@ -2,6 +2,9 @@
 (() => {
   "use strict";
 
+  // What the addresses of this page's cell begin with, in a process of several cells.
+  const base = document.body.dataset.base || "";
+
   // Requests that the page makes by itself are no use of the session.
   const ask = (address) => fetch(address, { headers: { "Railhead-Background": "1" } });
 
@@ -23,7 +26,7 @@
     const hear = (now) => {
       if (!now) return;
       heard = Date.now();
-      say((now.stale ? "Stale: the database was last read at " : "State as of ") + now.at, now.stale);
+      say(now.says || (now.stale ? "Stale: the database was last read at " : "State as of ") + now.at, now.stale);
       const badge = document.getElementById("badge");
       if (badge) {
         badge.classList.toggle("alarm", now.open);
@@ -38,15 +41,15 @@
       say("The session has ended, and this may no longer be the state of the cell. Log in again.", true);
     };
     const subscribe = () => {
-      if (over || source || document.hidden || !window.EventSource) return;
-      source = new EventSource("/live");
+      if (over || source || document.hidden || !window.EventSource || "poll" in state.dataset) return;
+      source = new EventSource(base + "/live");
       source.addEventListener("state", (event) => hear(JSON.parse(event.data)));
       source.addEventListener("ended", end);
       source.addEventListener("error", () => { if (source && source.readyState === EventSource.CLOSED) leave(); });
     };
     const poll = async () => {
       if (over || document.hidden || (source && source.readyState === EventSource.OPEN)) return;
-      const answer = await ask("/state.json");
+      const answer = await ask(base + "/state.json");
       if (answer.status === 401) end();
       else if (answer.ok) hear(await answer.json());
     };
@@ -172,7 +175,7 @@
       }
     };
     const load = async () => {
-      const answer = await ask("/live.json");
+      const answer = await ask(base + "/live.json");
       if (answer.ok) { columns = await answer.json(); draw(); }
     };
     document.addEventListener("state", (event) => {

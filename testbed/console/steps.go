@@ -176,6 +176,7 @@ var apart = map[string]string{
 	"GET /static/{file...}":   "each page loads its files",
 	"GET /stream":             "each page with a mark of its age listens to it",
 	"GET /state.json":         "each page with a mark of its age loads it where the stream does not reach",
+	"/cells/{setting}":        "the console of one cell has none; the tests of package console go through those of several",
 	"GET /live.json":          "the charts of the overview load it",
 	"GET /login/link":         "each hand logs in by it before its first step",
 	"POST /login/link":        "each hand logs in by it before its first step",
