@@ -21,51 +21,96 @@ import (
 
 func consoleCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "console", Short: "Show the cell and its payments to people, in a browser",
+		Use: "console", Short: "Show cells and their payments to people, in a browser",
 		Long: "Show the cell and its payments in a browser, on RAILHEAD_CONSOLE_ADDR: what is certain about the\n" +
 			"money of a payment, what happens next, and what can be done. People log in by OpenID Connect, by client\n" +
 			"certificates, or on this machine by a link that works once (RAILHEAD_CONSOLE_LINK); there is no default\n" +
 			"password.\n\n" +
 			"Connects with RAILHEAD_READER_URL as a member of railhead_readonly. It is read-only, unless\n" +
 			"RAILHEAD_CONSOLE_OPERATE is true: then people with the role operate act with RAILHEAD_OPERATOR_URL, and the\n" +
-			"operator log has that login and the person.",
+			"operator log has that login and the person.\n\n" +
+			"With RAILHEAD_CELLS it shows several cells, each with connection strings of its own, such as\n" +
+			"RAILHEAD_READER_URL_WEST.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "console") },
 	}
 }
 
-// consoleConns bounds the connections of each of the two logins of the console.
+// consoleConns bounds the connections of each of the two logins of the console to a cell.
 const consoleConns = 8
 
-// newConsole creates the console with a login for reading, and one for acts if it has any.
+// newConsole creates the console of the cells that the process shows.
 func newConsole(ctx context.Context, s settings, _ *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	logins, link, err := s.consoleLogins()
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	url, err := s.url("RAILHEAD_READER_URL", s.ReaderURL)
+	if s.Cells != "" && s.ConsoleReports != "" {
+		return nil, nil, usage(errors.New("RAILHEAD_CONSOLE_REPORTS is the folder of one cell: with RAILHEAD_CELLS name " +
+			"one for each, such as RAILHEAD_CONSOLE_REPORTS_WEST"))
+	}
+	each, err := s.cells()
 	if err != nil {
 		return nil, nil, err
+	}
+	var shown []console.Cell
+	var ends []func()
+	end := func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	for _, cell := range each {
+		one, closeOne, err := cell.consoleCell(ctx)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		shown, ends = append(shown, one), append(ends, closeOne)
+	}
+	one, err := s.consoleOf(shown, logins, link, log)
+	if err != nil {
+		end()
+		return nil, nil, usage(err)
+	}
+	return one, end, nil
+}
+
+// consoleCell is a cell with a login for reading, and one for acts if the console has any. Nothing connects
+// before it is read: one that is away keeps no other from being shown.
+func (s settings) consoleCell(ctx context.Context) (console.Cell, func(), error) {
+	url, err := s.url("RAILHEAD_READER_URL", s.ReaderURL)
+	if err != nil {
+		return console.Cell{}, nil, err
 	}
 	config := ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-console", MaxConns: consoleConns,
 		Tracer: s.traces.Postgres()}
 	reading, err := reader.Open(ctx, config)
 	if err != nil {
-		return nil, nil, usage(fmt.Errorf("RAILHEAD_READER_URL: %w", err))
+		return console.Cell{}, nil, usage(fmt.Errorf("%s: %w", s.variable("RAILHEAD_READER_URL"), err))
 	}
-	end := reading.Close
-	var acting console.Operator // nil, not a nil *operator.Operator: the console is read-only
-	if s.ConsoleOperate {
-		if config.URL, err = s.url("RAILHEAD_OPERATOR_URL", s.OperatorURL); err != nil {
-			end()
-			return nil, nil, err
-		}
-		opened, err := operator.Open(ctx, config)
-		if err != nil {
-			end()
-			return nil, nil, usage(fmt.Errorf("RAILHEAD_OPERATOR_URL: %w", err))
-		}
-		acting, end = opened, func() { opened.Close(); reading.Close() }
+	// A nil Operator, and not a nil *operator.Operator, is a read-only console.
+	cell := console.Cell{Setting: s.Setting, Schema: s.Cell, Reader: reading, ReportsFolder: s.ConsoleReports,
+		DatabaseSizeLimit: s.DatabaseSizeLimit}
+	if !s.ConsoleOperate {
+		return cell, reading.Close, nil
 	}
+	if config.URL, err = s.url("RAILHEAD_OPERATOR_URL", s.OperatorURL); err != nil {
+		reading.Close()
+		return console.Cell{}, nil, err
+	}
+	acting, err := operator.Open(ctx, config)
+	if err != nil {
+		reading.Close()
+		return console.Cell{}, nil, usage(fmt.Errorf("%s: %w", s.variable("RAILHEAD_OPERATOR_URL"), err))
+	}
+	cell.Operator = acting
+	return cell, func() { acting.Close(); reading.Close() }, nil
+}
+
+// consoleOf is the console of cells: without RAILHEAD_CELLS of the only one.
+func (s settings) consoleOf(
+	cells []console.Cell, logins []console.Login, link *console.Link, log *slog.Logger,
+) (service.Service, error) {
 	listen := func() (net.Listener, error) {
 		return listen("RAILHEAD_CONSOLE_ADDR", s.ConsoleAddr, s.ConsoleFile)
 	}
@@ -75,23 +120,25 @@ func newConsole(ctx context.Context, s settings, _ *metrics.Set, log *slog.Logge
 		}
 		return s.showLink(link.Address(address))
 	}
-	one, err := console.New(console.Config{
-		Cell: s.Cell, Version: buildVersion(), PublicURL: s.ConsolePublicURL, Announce: announce,
-		TraceURL: s.ConsoleTraceURL, ReportsFolder: s.ConsoleReports, DatabaseSizeLimit: s.DatabaseSizeLimit,
+	config := console.Config{
+		Version: buildVersion(), PublicURL: s.ConsolePublicURL, Announce: announce, TraceURL: s.ConsoleTraceURL,
 		TLS: service.TLSFiles{Certificate: s.ConsoleCertFile, Key: s.ConsoleKeyFile, ClientCA: s.ConsoleClientCAFile},
-	}, logins, reading, acting, listen, log)
-	if err != nil {
-		end()
-		return nil, nil, usage(err)
 	}
-	return consoleService{one}, end, nil
+	if s.Cells != "" {
+		site, err := console.NewSite(config, logins, cells, listen, log)
+		return consoleService{site}, err
+	}
+	only := cells[0]
+	config.Cell, config.ReportsFolder, config.DatabaseSizeLimit = only.Schema, only.ReportsFolder, only.DatabaseSizeLimit
+	one, err := console.New(config, logins, only.Reader, only.Operator, listen, log)
+	return consoleService{one}, err
 }
 
 // consoleService calls an address that others reach a fault of the settings.
-type consoleService struct{ *console.Console }
+type consoleService struct{ service.Service }
 
 func (c consoleService) Run(ctx context.Context) error {
-	err := c.Console.Run(ctx)
+	err := c.Service.Run(ctx)
 	if errors.Is(err, console.ErrExposed) {
 		return usage(err)
 	}

@@ -82,7 +82,7 @@ func processVariables() variables {
 		about: "Settings of relayer, reaper, callbacks, api, events and console, unless the text says more.",
 		list: []variable{
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
-			{"RAILHEAD_CELLS", "", "relayer, reaper: settings of the cells that the process works for, such as " +
+			{"RAILHEAD_CELLS", "", "relayer, reaper, console: settings of the cells that the process works for, such as " +
 				"EAST,WEST. Each has its own connection strings, such as RAILHEAD_RELAYER_URL_WEST; RAILHEAD_CELL, " +
 				"RAILHEAD_RAILS_FILE, RAILHEAD_DATABASE_SIZE_LIMIT, the numbers and the assertions can be set for one cell " +
 				"likewise. Without it: one cell"},
@@ -142,7 +142,7 @@ func consoleVariables() variables {
 			{"RAILHEAD_CONSOLE_OIDC_SCOPES", "", "scopes to ask for in addition to openid and email, with commas between"},
 			{"RAILHEAD_CONSOLE_LINK", "", "read or operate: the role of a link that works once and is printed at the start, on a loopback address alone; a public URL must be of this machine then"},
 			{"RAILHEAD_CONSOLE_LINK_FILE", "", "file that the link is written to instead, for its owner alone"},
-			{"RAILHEAD_CONSOLE_REPORTS", "", "folder with the files of railhead prove --report, NAME.json; the console shows the last report of the cell"},
+			{"RAILHEAD_CONSOLE_REPORTS", "", "folder with the files of railhead prove --report, NAME.json; the console shows the last report of the cell. Of several cells each has its own, such as RAILHEAD_CONSOLE_REPORTS_WEST"},
 		},
 	}
 }

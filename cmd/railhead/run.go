@@ -118,7 +118,13 @@ func serve(ctx context.Context, kinds ...string) error {
 	var all []component
 	for n, cell := range cells {
 		for _, kind := range kinds {
-			one, err := open(ctx, cell, kind, sets[n], len(cells) > 1)
+			if kind == "console" { // one shows all cells
+				if n > 0 {
+					continue
+				}
+				cell = s
+			}
+			one, err := open(ctx, cell, kind, sets[n], len(cells) > 1 && kind != "console")
 			if err != nil {
 				return err
 			}
@@ -154,7 +160,7 @@ func setsOf(s settings, cells []settings, kinds []string) ([]*metrics.Set, error
 		names = append(names, cell.Setting)
 	}
 	for _, kind := range kinds {
-		if kind != "relayer" && kind != "reaper" {
+		if kind != "relayer" && kind != "reaper" && kind != "console" {
 			return nil, usage(fmt.Errorf("RAILHEAD_CELLS: %s works for one cell: unset the variable, and run one process "+
 				"for each cell", kind))
 		}

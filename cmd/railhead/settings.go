@@ -82,7 +82,7 @@ type settings struct {
 	ConsoleOIDCScopes   string `env:"RAILHEAD_CONSOLE_OIDC_SCOPES"`
 	ConsoleLink         string `env:"RAILHEAD_CONSOLE_LINK"`
 	ConsoleLinkFile     string `env:"RAILHEAD_CONSOLE_LINK_FILE"` // the one-time link is written here
-	ConsoleReports      string `env:"RAILHEAD_CONSOLE_REPORTS"`
+	ConsoleReports      string `env:"RAILHEAD_CONSOLE_REPORTS" cell:"own"`
 
 	LogLevel  string `env:"RAILHEAD_LOG_LEVEL" envDefault:"info"`
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal
