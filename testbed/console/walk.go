@@ -89,6 +89,9 @@ func Walk(ctx context.Context, o Options) (err error) {
 	if err := entering.logins(ctx, w, b); err != nil {
 		return fmt.Errorf("logins: %w", err)
 	}
+	if err := entering.overCells(ctx, w, b); err != nil {
+		return fmt.Errorf("several cells: %w", err)
+	}
 	o.say("took %s", time.Since(begun).Round(100*time.Millisecond))
 	o.say("hands=%d steps=%d audits=%d faults=%d", sum.hands, sum.steps, sum.audits, sum.faults)
 	if sum.faults > 0 || sum.hands == 0 {
@@ -158,9 +161,15 @@ func (k *walker) all(ctx context.Context, w *world, b *browser.Browser) (err err
 	return nil
 }
 
+// baseOf is the address of the console that a link logs in to.
+func baseOf(link string) string {
+	base, _, _ := strings.Cut(link, "/login/")
+	return base
+}
+
 // login uses the link, and waits for the first page, which the answer leads to.
 func (k *walker) login(link string) error {
-	k.base, _, _ = strings.Cut(link, "/login/")
+	k.base = baseOf(link)
 	if _, err := k.tab.Go(link); err != nil {
 		return err
 	}

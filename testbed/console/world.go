@@ -206,11 +206,11 @@ func (w *world) start(ctx context.Context, kind, name string, more ...string) (*
 
 // console starts one with a role, and returns the address that logs in to it once. It is written to a file of its
 // owner, and printed nowhere.
-func (w *world) console(ctx context.Context, name, role string) (link string, err error) {
+func (w *world) console(ctx context.Context, name, role string, more ...string) (link string, err error) {
 	file := filepath.Join(w.dir, name+".link")
-	p, err := w.start(ctx, "console", name, "RAILHEAD_READER_URL="+w.url(install.Readonly),
-		"RAILHEAD_OPERATOR_URL="+w.url(install.Operator), "RAILHEAD_CONSOLE_OPERATE=true", "RAILHEAD_CONSOLE_LINK="+role,
-		"RAILHEAD_CONSOLE_LINK_FILE="+file)
+	p, err := w.start(ctx, "console", name, append([]string{"RAILHEAD_READER_URL=" + w.url(install.Readonly),
+		"RAILHEAD_OPERATOR_URL=" + w.url(install.Operator), "RAILHEAD_CONSOLE_OPERATE=true", "RAILHEAD_CONSOLE_LINK=" + role,
+		"RAILHEAD_CONSOLE_LINK_FILE=" + file}, more...)...)
 	if err != nil {
 		return "", err
 	}
