@@ -77,6 +77,7 @@ type Subscription struct {
 	Bearer
 	Participants []string            // of the token's; nil: all of them
 	Types        []payment.EventType // nil: all
+	Cell         string              // the setting of the cell whose feed it reads; empty: there is one
 }
 
 // Heard is the part of the feed after a place.

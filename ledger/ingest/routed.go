@@ -18,10 +18,6 @@ import (
 // CellMap reads the map of cells, as this cell knows it.
 func (i *Ingest) CellMap(ctx context.Context) (*outbox.CellMap, error) { return route.Read(ctx, i.db) }
 
-// routedStatements begins the names of the statements by which a cell that is in no directory refuses: it may have been
-// restored to a time before it joined.
-const routedStatements = "routed_"
-
 // Routed is an Ingest for each of several cells, over which participants are spread. A cell that
 // is away stops its own participants alone. It is safe for concurrent use.
 type Routed struct {
@@ -39,14 +35,14 @@ func OpenRouted(ctx context.Context, config ledger.Config, settings map[string]s
 	}
 	r := &Routed{home: home}
 	if len(settings) > 0 {
-		home.db.Prefer(routedStatements)
+		home.db.Prefer(route.Statements)
 		r.router = route.New(home, config.Cell, slices.Sorted(maps.Keys(settings)),
 			func(setting, schema string) (*Ingest, error) {
 				other := config
 				other.URL, other.Cell = settings[setting], schema
 				cell, err := Open(context.WithoutCancel(ctx), other)
 				if err == nil {
-					cell.db.Prefer(routedStatements)
+					cell.db.Prefer(route.Statements)
 				}
 				return cell, err
 			})

@@ -3,7 +3,7 @@
 --   argument of each enqueue through it: a cell of theirs that is in no directory was restored to a time
 --   before it joined, takes everything, and derives other rail keys.
 -- errors:  RH009.
--- reads:   payment_outbox_rules.   writes, locks: nothing.   called by: ingest.
+-- reads:   payment_outbox_rules.   writes, locks: nothing.   called by: ingest, api.
 CREATE OR REPLACE FUNCTION {cell}.require_directory(argument anyelement) RETURNS anyelement
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

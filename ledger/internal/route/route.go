@@ -26,6 +26,10 @@ const (
 	awayEvery  = time.Second           // between two readings of the map because a cell is away
 )
 
+// Statements begins the names of the statements by which a cell that is in no directory refuses: it may have been
+// restored to a time before it joined.
+const Statements = "routed_"
+
 // Cell is a connection to a cell.
 type Cell interface {
 	CellMap(ctx context.Context) (*outbox.CellMap, error)

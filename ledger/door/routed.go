@@ -1,0 +1,222 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/internal/route"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Cell is one of the cells of a Routed: the name of its connection setting, and how to connect.
+type Cell struct {
+	Setting string
+	ledger.Config
+}
+
+// Routed is a Door for each of several cells, over which participants are spread. A cell that is
+// away stops its own participants alone. Each cell checks the token of a call itself: one that is in
+// force in one cell alone serves the participants of that cell. It is safe for concurrent use.
+type Routed struct {
+	cells  []*served
+	router *route.Router[*served]
+}
+
+// OpenRouted connects lazily to several cells. The map of the first one is read first.
+func OpenRouted(ctx context.Context, cells []Cell) (*Routed, error) {
+	if len(cells) == 0 {
+		return nil, errors.New("a routed door needs a cell")
+	}
+	r := &Routed{}
+	for _, each := range cells {
+		d, err := Open(ctx, each.Config)
+		if err != nil {
+			r.Close()
+			return nil, fmt.Errorf("setting %s: %w", each.Setting, err)
+		}
+		d.db.Prefer(route.Statements)
+		r.cells = append(r.cells, &served{Door: d, setting: each.Setting, schema: each.Config.Cell})
+	}
+	r.router = route.New(r.cells[0], r.cells[0].schema, r.Settings(),
+		func(setting, _ string) (*served, error) { return r.of(setting) })
+	return r, nil
+}
+
+// Close ends every connection.
+func (r *Routed) Close() {
+	for _, each := range r.cells {
+		each.Close()
+	}
+}
+
+// Settings are the names of the cells' settings, in the order in which they were given.
+func (r *Routed) Settings() []string {
+	all := make([]string, 0, len(r.cells))
+	for _, each := range r.cells {
+		all = append(all, each.setting)
+	}
+	return all
+}
+
+// of returns the cell of a setting. A setting that leads to a schema of another cell is noticed by
+// that cell's own map: see served.read.
+func (r *Routed) of(setting string) (*served, error) {
+	n := slices.IndexFunc(r.cells, func(c *served) bool { return c.setting == setting })
+	if n < 0 {
+		return nil, fmt.Errorf("%w: setting %s", outbox.ErrNoSetting, setting)
+	}
+	return r.cells[n], nil
+}
+
+// Token is Door.Token in any cell, one in which the token is in force if there is such a cell. If none
+// has the token and one is away, the error is that of the cell.
+func (r *Routed) Token(ctx context.Context, digest [32]byte) (outbox.Token, error) {
+	found, failed := outbox.Token{}, error(nil)
+	err := fmt.Errorf("%w: no cell has it", outbox.ErrToken)
+	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (outbox.Token, error) {
+		return c.Token(ctx, digest)
+	}) {
+		switch {
+		case a.err == nil && a.value.InForce:
+			return a.value, nil
+		case a.err == nil:
+			found, err = a.value, nil
+		case !errors.Is(a.err, outbox.ErrToken):
+			failed = errors.Join(failed, a.err)
+		}
+	}
+	if failed != nil {
+		return outbox.Token{}, failed
+	}
+	return found, err
+}
+
+// Enqueue is Door.Enqueue in the participant's cell.
+func (r *Routed) Enqueue(
+	ctx context.Context, who outbox.Bearer, in outbox.Entrusted,
+) (receipt payment.Receipt, err error) {
+	err = r.router.Do(ctx, in.ParticipantID, func(cell *served) error {
+		if err := cell.present(); err != nil {
+			return err
+		}
+		receipt, err = cell.Enqueue(ctx, who, in)
+		return err
+	})
+	return receipt, err
+}
+
+// EnqueueBatch is Door.EnqueueBatch in transactions of each cell. The instructions of a cell that is
+// away have a fault of outbox.ErrOtherCell, and the others are stored.
+func (r *Routed) EnqueueBatch(
+	ctx context.Context, who outbox.Bearer, all []outbox.Entrusted,
+) ([]outbox.ReceiptOrFault, error) {
+	return r.router.Batch(ctx, len(all), func(n int) string { return all[n].ParticipantID },
+		func(cell *served, items []int) ([]outbox.ReceiptOrFault, error) {
+			if err := cell.present(); err != nil {
+				return nil, err
+			}
+			some := make([]outbox.Entrusted, len(items))
+			for n, item := range items {
+				some[n] = all[item]
+			}
+			return cell.EnqueueBatch(ctx, who, some)
+		})
+}
+
+// Events is Door.Events of the one cell that every subscription names.
+func (r *Routed) Events(
+	ctx context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int,
+) (outbox.Heard, error) {
+	if len(all) == 0 {
+		return outbox.Heard{Place: from}, nil
+	}
+	cell, err := r.feed(all[0])
+	if err != nil {
+		return outbox.Heard{}, err
+	}
+	return cell.Events(ctx, all, from, since, most)
+}
+
+// Newest is Door.Newest of the cell that the subscription names.
+func (r *Routed) Newest(ctx context.Context, who outbox.Subscription) (outbox.Place, error) {
+	cell, err := r.feed(who)
+	if err != nil {
+		return outbox.Place{}, err
+	}
+	return cell.Newest(ctx, who)
+}
+
+// feed returns the cell of a subscription, unless it is away.
+func (r *Routed) feed(who outbox.Subscription) (*served, error) {
+	cell, err := r.of(who.Cell)
+	if err == nil {
+		err = cell.present()
+	}
+	return cell, err
+}
+
+// NoteUses is Door.NoteUses in every cell that is reached, because a process does not know for which
+// cell a token was used. The error is that of all cells if none was reached: then nothing was counted.
+func (r *Routed) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []int64) error {
+	var failed error
+	noted := false
+	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (struct{}, error) {
+		return struct{}{}, c.NoteUses(ctx, tokens, uses, refused)
+	}) {
+		noted, failed = noted || a.err == nil, errors.Join(failed, a.err)
+	}
+	if noted {
+		return nil
+	}
+	return failed
+}
+
+// CheckKeys is Door.CheckKeys in every cell. It also returns ErrOtherSetting if a setting leads to
+// another cell. The error names the cells, those that were not reached included.
+func (r *Routed) CheckKeys(ctx context.Context) error {
+	var failed error
+	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (struct{}, error) {
+		err := c.CheckKeys(ctx)
+		if err == nil {
+			_, err = c.read(ctx)
+		}
+		return struct{}{}, err
+	}) {
+		if a.err != nil {
+			failed = errors.Join(failed, fmt.Errorf("setting %s: %w", a.cell.setting, a.err))
+		}
+	}
+	return failed
+}
+
+// Heartbeat is Door.Heartbeat in the cell of a setting. It is an error, too, if the setting leads to
+// another cell.
+func (r *Routed) Heartbeat(ctx context.Context, setting string, beat outbox.Heartbeat) (outbox.Pulse, error) {
+	cell, err := r.of(setting)
+	if err != nil {
+		return outbox.Pulse{}, err
+	}
+	pulse, err := cell.Heartbeat(ctx, beat)
+	if err == nil {
+		err = cell.prove(ctx)
+	}
+	return pulse, err
+}
+
+// SetAway sets whether the cell of a setting is unavailable, as the caller's heartbeats find it. While
+// it is, every call that needs it fails at once.
+func (r *Routed) SetAway(setting string, away bool) {
+	cell, err := r.of(setting)
+	if err != nil {
+		return
+	}
+	if away {
+		cell.proven.Store(false)
+	}
+	cell.away.Store(away)
+}
