@@ -68,12 +68,18 @@ func adminConfig() (*pgx.ConnConfig, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	config, err := adminConfigOf("RAILHEAD_ADMIN_URL", url)
+	return config, s.Cell, err
+}
+
+// adminConfigOf is the configuration of an administrator's connection by the string of a variable.
+func adminConfigOf(variable, url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, "", usage(fmt.Errorf("RAILHEAD_ADMIN_URL: %w", err))
+		return nil, usage(fmt.Errorf("%s: %w", variable, err))
 	}
 	config.RuntimeParams["application_name"] = "railhead-cli"
-	return config, s.Cell, nil
+	return config, nil
 }
 
 // withAdmin runs do on one connection of the admin's login.

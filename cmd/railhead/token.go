@@ -20,22 +20,27 @@ import (
 )
 
 func tokenCommand() *cobra.Command {
-	return group("token", "Create, list and revoke the tokens of the HTTP API", tokenCreateCommand(), tokenListCommand(),
-		tokenRevokeCommand())
+	return group("token", "Create, list and revoke the tokens of the HTTP API", tokenCreateCommand(), tokenCopyCommand(),
+		tokenListCommand(), tokenRevokeCommand())
 }
 
 func tokenCreateCommand() *cobra.Command {
 	var made operator.NewToken
 	var within time.Duration
 	var certificate string
+	var cells []string
 	command := &cobra.Command{
 		Use: "create", Short: "Create a token for participants and acts, and print it once",
 		Long: "Create a token of 32 random bytes, valid for participants and acts until it expires, and print it. It is\n" +
 			"printed once: the database stores a digest of its digest. Hand it over in private.\n\n" +
 			"Connects with RAILHEAD_ADMIN_URL: a login that creates tokens can enqueue for every participant, which\n" +
-			"operators can not. The act, the login and the reason go to the operator log.",
+			"operators can not. The act, the login and the reason go to the operator log.\n\n" +
+			"With --cells the token is put in force in several cells, each by a login of its own: with EAST,WEST by\n" +
+			"RAILHEAD_ADMIN_URL_EAST and RAILHEAD_ADMIN_URL_WEST. All of them must be reached, or nothing is done. If a\n" +
+			"cell lacks it in the end, the error says so, and railhead token copy completes it: do not create another one.",
 		Example: "  railhead token create --name shop --participant p1 --verbs enqueue,read --expires-in 2160h --reason " +
-			"'ticket 4711'",
+			"'ticket 4711'\n" +
+			"  railhead token create --name shop --participant p1 --cells EAST,WEST --reason 'ticket 4711'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for n, verb := range made.Verbs {
@@ -51,6 +56,9 @@ func tokenCreateCommand() *cobra.Command {
 					return usage(fmt.Errorf("--certificate: %w", err))
 				}
 			}
+			if len(cells) > 0 {
+				return createInCells(cmd, made, cells)
+			}
 			var token, id string
 			err := withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) (err error) {
 				if _, err := conn.Exec(cmd.Context(), "SET ROLE "+migrations.OwnerRole); err != nil {
@@ -62,13 +70,11 @@ func tokenCreateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o := outputOf(cmd); o.json {
-				return o.document(map[string]any{"token": token, "token_id": id,
-					"expires_at": made.ExpiresAt.UTC().Truncate(time.Second)})
+			if !outputOf(cmd).json {
+				fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id,
+					clock(made.ExpiresAt))
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id,
-				clock(made.ExpiresAt))
-			return outputOf(cmd).text("%s\n", token)
+			return writeToken(cmd, token, id, made.ExpiresAt)
 		},
 	}
 	flags := command.Flags()
@@ -81,10 +87,20 @@ func tokenCreateCommand() *cobra.Command {
 	flags.IntVar(&made.RequestsPerMinute, "requests-per-minute", 0, "quota in each API process; 0: none")
 	flags.StringVar(&certificate, "certificate", "",
 		"file of the client certificate (PEM) that has to be presented with the token")
+	flags.StringSliceVar(&cells, "cells", nil, cellsFlag)
 	must(command.MarkFlagRequired("name"))
 	must(command.MarkFlagRequired("participant"))
 	needReason(command, &made.Reason)
 	return command
+}
+
+// writeToken prints a token, which is not shown again.
+func writeToken(cmd *cobra.Command, token, id string, ends time.Time) error {
+	o := outputOf(cmd)
+	if o.json {
+		return o.document(map[string]any{"token": token, "token_id": id, "expires_at": ends.UTC().Truncate(time.Second)})
+	}
+	return o.text("%s\n", token)
 }
 
 // keyOfCertificate is SHA-256 of the public key of the first certificate of a file.
@@ -153,13 +169,19 @@ func writeTokens(o output, all []reader.ListedToken) error {
 
 func tokenRevokeCommand() *cobra.Command {
 	var reason string
+	var cells []string
 	command := &cobra.Command{
 		Use: "revoke TOKEN_ID", Short: "Revoke a token",
 		Long: "Revoke a token for good: the next statement with it is refused. TOKEN_ID is the id that railhead token\n" +
 			"list shows, never the token. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to\n" +
-			"the operator log.",
+			"the operator log.\n\n" +
+			"With --cells it is revoked in several cells, by RAILHEAD_OPERATOR_URL_EAST and so on. A cell that is away\n" +
+			"stops no other; the error names it, and the command can be repeated.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(cells) > 0 {
+				return revokeInCells(cmd, args[0], reason, cells)
+			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				was, err := operator.RevokeToken(cmd.Context(), args[0], reason)
 				if err != nil {
@@ -173,6 +195,7 @@ func tokenRevokeCommand() *cobra.Command {
 			})
 		},
 	}
+	command.Flags().StringSliceVar(&cells, "cells", nil, cellsFlag)
 	needReason(command, &reason)
 	return command
 }

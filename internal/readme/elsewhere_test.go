@@ -26,6 +26,8 @@ var elsewhere = []struct {
 	{page: "README.md", begins: "make offences ", because: "more than a hundred databases take minutes; make test plants the same"},
 	{page: "README.md", begins: "make journeys ", because: "it starts an installation of its own, and .ci/run runs it"},
 	{page: "docs/operations.md", begins: "railhead token revoke ", because: "the id is of no token there; TestToken of the command revokes one"},
+	{page: "railhead token create", begins: "railhead token create --name shop --participant p1 --cells ", because: "it needs two databases; TestTokenInCells of the command has three"},
+	{page: "railhead token copy", begins: "railhead token copy ", because: "it needs two databases; TestTokenInCells of the command has three"},
 	{page: "docs/scale.md", begins: "railhead cell ", because: "it needs two databases; TestCells of the command has three"},
 	{page: "docs/operations.md", begins: "railhead cell ", because: "it needs two databases; TestMovedCells of the command has three"},
 	{page: "railhead cell move", begins: "railhead cell ", because: "it needs two databases; TestMovedCells of the command has three"},

@@ -1,11 +1,14 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,26 +32,95 @@ type NewToken struct {
 	Reason            string
 }
 
+// querier is a connection or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // CreateToken makes a token of 32 random bytes and puts it in force. The connection is an
 // administrator's, as the cell's owner. The server gets a digest of a digest, so only the
 // caller has the token itself.
-func CreateToken(ctx context.Context, conn *pgx.Conn, cell string, made NewToken) (token, id string, err error) {
-	loaded, err := store.LoadStatements(cell)
-	if err != nil {
-		return "", "", err
-	}
+func CreateToken(ctx context.Context, conn querier, cell string, made NewToken) (token, id string, err error) {
 	secret := make([]byte, 32)
 	rand.Read(secret) //nolint:errcheck // it never fails
 	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(secret)
 	inner := outbox.TokenDigest(token)
 	outer := sha256.Sum256(inner[:])
-	quota := pgtype.Int4{Int32: int32(made.RequestsPerMinute), Valid: made.RequestsPerMinute != 0}
-	err = conn.QueryRow(ctx, loaded["create_api_token"], outer[:], made.Name, made.Participants, made.Verbs,
-		made.ExpiresAt, made.Reason, quota, made.Certificate).Scan(&id)
-	if err != nil {
-		return "", "", fmt.Errorf("creating a token: %w", store.Refusal(err))
+	if id, err = putToken(ctx, conn, cell, outer[:], made); err != nil {
+		return "", "", err
 	}
 	return token, id, nil
+}
+
+// putToken puts a token in force by the digest of its digest, and returns its id.
+func putToken(ctx context.Context, conn querier, cell string, digest []byte, made NewToken) (id string, err error) {
+	loaded, err := store.LoadStatements(cell)
+	if err != nil {
+		return "", err
+	}
+	quota := pgtype.Int4{Int32: int32(made.RequestsPerMinute), Valid: made.RequestsPerMinute != 0}
+	err = conn.QueryRow(ctx, loaded["create_api_token"], digest, made.Name, made.Participants, made.Verbs,
+		made.ExpiresAt, made.Reason, quota, made.Certificate).Scan(&id)
+	if err != nil {
+		return "", fmt.Errorf("creating a token: %w", store.Refusal(err))
+	}
+	return id, nil
+}
+
+// StoredToken is what a cell stores of a token. Its Reason is empty.
+type StoredToken struct {
+	NewToken
+	Digest    []byte // SHA-256 of SHA-256 of the token
+	RevokedAt time.Time
+}
+
+// ReadToken reads a token by its id, to put it in force in another cell. The connection is that of
+// CreateToken. If there is none, the error is outbox.ErrNotFound.
+func ReadToken(ctx context.Context, conn querier, cell, id string) (StoredToken, error) {
+	loaded, err := store.LoadStatements(cell)
+	if err != nil {
+		return StoredToken{}, err
+	}
+	var found StoredToken
+	var quota pgtype.Int4
+	var revoked pgtype.Timestamptz
+	err = conn.QueryRow(ctx, loaded["stored_api_token"], id).Scan(&found.Digest, &found.Name, &found.Participants,
+		&found.Verbs, &found.ExpiresAt, &quota, &found.Certificate, &revoked)
+	found.RequestsPerMinute, found.RevokedAt = int(quota.Int32), store.OrZero(revoked)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return StoredToken{}, fmt.Errorf("token %s: %w", store.Bound(id, 64), outbox.ErrNotFound)
+	case err != nil:
+		return StoredToken{}, fmt.Errorf("reading token %s: %w", store.Bound(id, 64), store.Refusal(err))
+	}
+	return found, nil
+}
+
+// CopyToken puts a token of another cell in force, whose bearer presents the same text, and reports
+// whether the cell lacked it. One that is revoked, or has other rights, is not changed, and is an error.
+func CopyToken(ctx context.Context, conn querier, cell, id string, of StoredToken, reason string) (bool, error) {
+	there, err := ReadToken(ctx, conn, cell, id)
+	switch {
+	case errors.Is(err, outbox.ErrNotFound):
+		made := of.NewToken
+		made.Reason = reason
+		_, err = putToken(ctx, conn, cell, of.Digest, made)
+		return err == nil, err
+	case err != nil:
+		return false, err
+	case !there.RevokedAt.IsZero():
+		return false, fmt.Errorf("token %s is revoked there: %w", store.Bound(id, 64), outbox.ErrNotAllowed)
+	case !there.equal(of):
+		return false, fmt.Errorf("token %s has other rights there: %w", store.Bound(id, 64), outbox.ErrNotAllowed)
+	}
+	return false, nil
+}
+
+// equal reports whether two cells store the same token with the same rights.
+func (s StoredToken) equal(other StoredToken) bool {
+	return bytes.Equal(s.Digest, other.Digest) && s.Name == other.Name && s.ExpiresAt.Equal(other.ExpiresAt) &&
+		slices.Equal(s.Participants, other.Participants) && slices.Equal(s.Verbs, other.Verbs) &&
+		s.RequestsPerMinute == other.RequestsPerMinute && bytes.Equal(s.Certificate, other.Certificate)
 }
 
 // RevokeToken revokes a token and reports whether it was not revoked before. The next
