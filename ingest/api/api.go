@@ -72,6 +72,7 @@ type Config struct {
 	StreamBeat     time.Duration // between two keep-alives of a stream without events; 15 s
 	Origins        []string      // of pages that may read events, such as https://shop.example; none
 	EventKeys      [][]byte      // seal event tokens: the first one seals, all open; none: no event tokens
+	Cells          []string      // the settings of the cells that the store serves; none: it is one cell
 	IdleMax        time.Duration // without a byte of a request or space for an answer; 15 s
 	Drain          time.Duration // of requests under way at a stop; 20 s
 	TLS            service.TLSFiles
@@ -102,7 +103,8 @@ type API struct {
 	huma    huma.API
 	handler http.Handler
 	batches chan struct{}
-	hub     *hub
+	hubs    map[string]*hub // by the setting of the cell; one of "" if there is one cell
+	streams streams
 	seals   []seal
 
 	// draining ends waits and batches early, so that a stop does not last as long as they may.
@@ -126,7 +128,10 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, er
 	}
 	a := &API{config: config, store: store, watch: watch, log: log, batches: make(chan struct{}, config.BatchesMax)}
 	a.draining, a.drain = context.WithCancel(context.Background())
-	a.tokens, a.hub = newTokens(store, config.StoreTimeout), newHub(a)
+	a.tokens, a.hubs = newTokens(store, config.StoreTimeout), map[string]*hub{}
+	for _, cell := range a.cells() {
+		a.hubs[cell] = newHub(a, cell)
+	}
 	var err error
 	if a.seals, err = sealsOf(config.EventKeys); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 // Version is the version of the contract. The first number is in each path, and changes with what
 // breaks a caller. The second changes with an added field, operation or state.
-const Version = "1.2.0"
+const Version = "1.3.0"
 
 const about = "Accepts payment instructions and reports what became of them: " +
 	"never lost, never paid twice, always explainable.\n\n" +
@@ -231,13 +231,15 @@ func (a *API) describeEvents() {
 			"or a cut stream: store the ids. With Accept: text/event-stream the answer is a stream of server-sent events "+
 			"whose ids are cursors: a caller that reconnects sends the last one as Last-Event-ID. Without after or since, a "+
 			"stream starts from now, and a page from the oldest event of the archive. An event named end contains the "+
-			"reason why a stream ends.",
+			"reason why a stream ends. Where the process serves several cells, events and cursors are of one of them.",
 		[]int{400, 401, 403, 429, 500, 503})
 	events.Security = []map[string][]string{{"token": {}}, {"event_token": {}}}
 	events.Parameters = []*huma.Param{
 		query("participant_id", "Only events of this participant; may be repeated. Default: all participants of the token",
 			&huma.Schema{Type: huma.TypeArray, Items: text("")}),
 		query("types", "Only events of these types, separated by commas", types),
+		query("cell", "The cell whose events are read, by the name of its setting: required where the process serves "+
+			"several cells, unless an event token names it, and refused where it serves one", text("")),
 		query("after", "The cursor next of an earlier page, or the id of an event of a stream", text("")),
 		query("since", "From this moment on, accurate to a few seconds; not together with after", text("date-time")),
 		query("limit", "The maximum number of events of a page", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0),
@@ -266,6 +268,8 @@ func (a *API) describeEvents() {
 				Maximum: new(eventTokenMost.Seconds()), Description: "Seconds"},
 			"participants": {Type: huma.TypeArray, Items: text(""), MinItems: new(1), MaxItems: new(eventTokenNames),
 				Description: "A subset of the token's; absent: all of them"},
+			"cell": {Type: huma.TypeString, Description: "The cell whose events the token reads, by the name of its " +
+				"setting: required where the process serves several cells, and refused where it serves one"},
 			"types": types,
 		},
 	}

@@ -37,13 +37,13 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 	if !l.until.IsZero() {
 		share = 4 // for browsers and partners
 	}
-	if a.draining.Err() != nil || !a.hub.enter(known, max(1, a.config.StreamsMax/share)) {
+	if a.draining.Err() != nil || !a.enter(known, max(1, a.config.StreamsMax/share)) {
 		problemUnavailable("").write(w)
 		return
 	}
-	defer a.hub.leave(known)
+	defer a.leave(known)
 	out := &eventWriter{control: http.NewResponseController(w), w: w, patience: a.config.IdleMax}
-	s := &streaming{api: a, out: out, l: l, at: l.from}
+	s := &streaming{api: a, hub: a.hubs[l.who.Cell], out: out, l: l, at: l.from}
 	if err := s.begin(ctx); err != nil {
 		a.refused(ctx, opStream, err).write(w)
 		return
@@ -52,7 +52,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 	out.control.SetReadDeadline(time.Time{}) //nolint:errcheck // without deadlines there is none
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // of proxies
-	if out.write("retry: 2000\n"+progress(s.at)) != nil {
+	if out.write("retry: 2000\n"+s.hub.progress(s.at)) != nil {
 		return
 	}
 	err = s.run(ctx)
@@ -93,11 +93,11 @@ func (o *eventWriter) write(text string) error {
 
 // frame returns an event in the form of a stream. Its id is the place to resume from. An event that
 // is followed by others of its place has no id, and the id before it remains valid.
-func frame(e outbox.HeardEvent) string {
+func (h *hub) frame(e outbox.HeardEvent) string {
 	text, _ := json.Marshal(event.Of(e.Event)) // it has no value that can't be encoded
 	id := ""
 	if e.Last {
-		id = "id: " + e.At.String() + "\n"
+		id = "id: " + cursorOf(h.cell, e.At) + "\n"
 	}
 	return id + "event: " + string(e.Type) + "\ndata: " + string(text) + "\n\n"
 }
@@ -105,17 +105,18 @@ func frame(e outbox.HeardEvent) string {
 // progress returns the place up to which the feed was read, even if no event was the caller's. A
 // caller that resumes then does not start before all that, nor from now on. Without data it is not
 // an event, and serves as a keep-alive.
-func progress(at outbox.Place) string {
+func (h *hub) progress(at outbox.Place) string {
 	if at.IsZero() {
 		return ":\n\n"
 	}
-	return "id: " + at.String() + "\n\n"
+	return "id: " + cursorOf(h.cell, at) + "\n\n"
 }
 
 // streaming is one stream. It reads by itself until it is at the end of the feed, and then gets
 // events from the hub with the others.
 type streaming struct {
 	api *API
+	hub *hub // of its cell
 	out *eventWriter
 	l   listening
 	at  outbox.Place
@@ -154,8 +155,8 @@ func (s *streaming) run(ctx context.Context) error {
 func (s *streaming) catchUp(ctx context.Context) error {
 	most := fewPlaces
 	for more := true; more; {
-		s.history = s.api.hub.now()
-		heard, err := s.api.hub.readOne(ctx, s.l, s.at, most)
+		s.history = s.hub.now()
+		heard, err := s.hub.readOne(ctx, s.l, s.at, most)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -174,7 +175,7 @@ func (s *streaming) catchUp(ctx context.Context) error {
 		}
 		begun := time.Now()
 		for _, each := range heard.Events {
-			if err := s.out.write(frame(each)); err != nil {
+			if err := s.out.write(s.hub.frame(each)); err != nil {
 				return err
 			}
 			if time.Since(begun) > s.out.patience {
@@ -186,7 +187,7 @@ func (s *streaming) catchUp(ctx context.Context) error {
 			most = eventsPlacesMax // only events of others: none is kept in memory
 		}
 		if time.Since(s.out.wrote) > progressEvery {
-			if err := s.out.write(progress(s.at)); err != nil {
+			if err := s.out.write(s.hub.progress(s.at)); err != nil {
 				return err
 			}
 		}
@@ -197,8 +198,8 @@ func (s *streaming) catchUp(ctx context.Context) error {
 // follow sends the events from the hub, until the caller disconnects or the stream has to read by
 // itself.
 func (s *streaming) follow(ctx context.Context) error {
-	sub := s.api.hub.join(s.l.who, s.at, s.history)
-	defer s.api.hub.remove(sub)
+	sub := s.hub.join(s.l.who, s.at, s.history)
+	defer s.hub.remove(sub)
 	beat := time.NewTicker(s.api.config.StreamBeat)
 	defer beat.Stop()
 	for {

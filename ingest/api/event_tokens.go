@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -73,7 +74,8 @@ type narrowed struct {
 	Certificate  []byte              `json:"c,omitempty"`
 	Participants []string            `json:"p,omitempty"` // null: all of that token's
 	Types        []payment.EventType `json:"t,omitempty"`
-	Until        int64               `json:"x"` // Unix seconds
+	Cell         string              `json:"e,omitempty"` // the setting of the cell; empty: the process serves one
+	Until        int64               `json:"x"`           // Unix seconds
 }
 
 type narrowKey struct{}
@@ -137,6 +139,10 @@ func (a *API) shown(r *http.Request) (who outbox.Bearer, narrow *narrowed, ok bo
 
 // narrows restricts a request to what an event token allows.
 func (n narrowed) narrows(l *listening) *Problem {
+	if n.Cell != "" && l.who.Cell != "" && l.who.Cell != n.Cell {
+		return kindForbidden.of("token", "CELL", "The token is for events of another cell.")
+	}
+	l.who.Cell = cmp.Or(l.who.Cell, n.Cell)
 	for _, each := range l.who.Participants {
 		if n.Participants != nil && !slices.Contains(n.Participants, each) {
 			return kindForbidden.of("token", "PARTICIPANT", "The token is not for this participant.")
@@ -162,6 +168,7 @@ type eventTokenRequest struct {
 	Participants []string            `json:"participants"`
 	Types        []payment.EventType `json:"types"`
 	ExpiresIn    int                 `json:"expires_in"`
+	Cell         string              `json:"cell"`
 }
 
 // eventTokenMade is the answer.
@@ -194,7 +201,14 @@ func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
 		return eventTokenMade{}, kindNotOffered.saying(
 			"This installation makes no tokens for events: it has no key (RAILHEAD_API_EVENT_KEYS).")
 	}
-	who := outbox.Subscription{Bearer: bearer(r.Context()), Participants: asked.Participants, Types: asked.Types}
+	if _, served := a.hubs[asked.Cell]; !served {
+		if len(a.config.Cells) == 0 {
+			return eventTokenMade{}, kindInvalid.of("cell", "KNOWN", "This process serves one cell: leave cell out.")
+		}
+		return eventTokenMade{}, kindInvalid.of("cell", "KNOWN", a.oneOfCells())
+	}
+	who := outbox.Subscription{Bearer: bearer(r.Context()), Participants: asked.Participants, Types: asked.Types,
+		Cell: asked.Cell}
 	// The database checks that the token is for reading, and for these participants.
 	ctx, cancel := context.WithTimeout(r.Context(), a.config.StoreTimeout)
 	defer cancel()
@@ -204,7 +218,7 @@ func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
 	until := time.Now().Add(time.Duration(asked.ExpiresIn) * time.Second).Truncate(time.Second)
 	token := a.seals[0].of(narrowed{
 		Token: who.Token[:], Certificate: who.Certificate, Participants: asked.Participants, Types: asked.Types,
-		Until: until.Unix(),
+		Cell: asked.Cell, Until: until.Unix(),
 	})
 	return eventTokenMade{Token: token, ExpiresAt: until.UTC()}, nil
 }
@@ -216,7 +230,7 @@ func readEventToken(r *http.Request) (eventTokenRequest, *Problem) {
 	reader.DisallowUnknownFields()
 	if err := reader.Decode(&asked); err != nil || reader.More() {
 		return asked, kindBadRequest.saying("The body is an object with expires_in, " +
-			"and participants and types if the token is not for all of them.")
+			"and participants and types if the token is not for all of them, and cell where there are several.")
 	}
 	asked.Participants, asked.Types = sorted(asked.Participants), sorted(asked.Types)
 	life := time.Duration(asked.ExpiresIn) * time.Second

@@ -41,6 +41,7 @@ type eventPage struct {
 // listening is the content of a request for events.
 type listening struct {
 	who    outbox.Subscription
+	after  string // the text of from, until locate has read it
 	from   outbox.Place
 	now    bool      // only events from now on
 	since  time.Time // zero: the beginning
@@ -55,7 +56,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	l, problem := readListening(r)
+	l, problem := readListening(r, len(a.config.Cells) > 0)
 	if problem != nil {
 		problem.write(w)
 		return
@@ -66,6 +67,10 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 			problem.write(w)
 			return
 		}
+	}
+	if problem := a.locate(&l); problem != nil {
+		problem.write(w)
+		return
 	}
 	if l.stream {
 		a.stream(w, r, l)
@@ -86,7 +91,7 @@ func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
 	at := l.from
 	most := max(2*l.limit, fewPlaces/4)
 	for read := 0; read < eventsReadsMax && page.More && len(page.Items) == 0; read++ {
-		heard, err := a.hub.readOne(ctx, l, at, most)
+		heard, err := a.hubs[l.who.Cell].readOne(ctx, l, at, most)
 		if err != nil {
 			return page, err
 		}
@@ -102,7 +107,7 @@ func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
 			}
 		}
 	}
-	page.Next = at.String()
+	page.Next = cursorOf(l.who.Cell, at)
 	return page, nil
 }
 
@@ -117,8 +122,9 @@ func (a *API) readEvents(ctx context.Context, l listening, at outbox.Place, most
 	return heard, err
 }
 
-// readListening parses the query and the headers of a request for events.
-func readListening(r *http.Request) (listening, *Problem) {
+// readListening parses the query and the headers of a request for events; cell is a parameter if there are
+// several.
+func readListening(r *http.Request, several bool) (listening, *Problem) {
 	l := listening{limit: eventsPage, stream: accepts(r, "text/event-stream")}
 	if len(r.URL.RawQuery) > eventsQueryBytes {
 		return l, kindTooLarge.saying("The query is too long.")
@@ -128,7 +134,7 @@ func readListening(r *http.Request) (listening, *Problem) {
 		return l, kindBadRequest.saying("The query can not be read.")
 	}
 	bad := func(name, rule, detail string) *Problem { return kindBadRequest.of("query."+name, rule, detail) }
-	after, once := "", true
+	once := true
 	for name, values := range query {
 		value := values[0]
 		switch name {
@@ -148,7 +154,11 @@ func readListening(r *http.Request) (listening, *Problem) {
 			l.who.Types = sorted(l.who.Types)
 			continue
 		case "after":
-			after = value
+			l.after = value
+		case "cell":
+			if l.who.Cell = value; !several {
+				return l, bad(name, "KNOWN", "There is no such parameter: this process serves one cell.")
+			}
 		case "since":
 			if l.since, err = time.Parse(time.RFC3339, value); err != nil || l.since.Year() < 2000 || l.since.Year() > 2200 {
 				return l, bad(name, "FORM", "since must be a moment such as 2026-11-26T09:00:00Z.")
@@ -168,19 +178,12 @@ func readListening(r *http.Request) (listening, *Problem) {
 	}
 	// A browser that reconnects sends its last place, which takes precedence over its address.
 	if last := r.Header.Values("Last-Event-ID"); l.stream && len(last) == 1 && last[0] != "" {
-		after, l.since = last[0], time.Time{}
+		l.after, l.since = last[0], time.Time{}
 	}
-	switch {
-	case after != "" && !l.since.IsZero():
+	if l.after != "" && !l.since.IsZero() {
 		return l, bad("since", "ALONE", "after and since do not go together.")
-	case after != "":
-		if l.from, err = outbox.ParsePlace(after); err != nil {
-			return l, bad("after", "FORM",
-				"after must be the cursor next of an earlier page, or the id of an event of a stream.")
-		}
-	default:
-		l.now = l.stream && l.since.IsZero()
 	}
+	l.now = l.stream && l.after == "" && l.since.IsZero()
 	return l, nil
 }
 

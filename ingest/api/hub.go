@@ -15,10 +15,10 @@ import (
 // In each read the database checks each of their tokens again.
 type hub struct {
 	api  *API
+	cell string        // the setting of the cell whose feed it reads; empty: there is one
 	solo chan struct{} // concurrent reads of streams that read by themselves
 
 	mu          sync.Mutex
-	streams     int
 	place       outbox.Place
 	subscribers map[*subscriber]bool // part of each read
 	waiting     []*subscriber        // to join the next read
@@ -58,28 +58,34 @@ const (
 // event that it read.
 var errSlow = errors.New("the caller of the stream does not keep up")
 
-func newHub(a *API) *hub {
-	return &hub{api: a, solo: make(chan struct{}, soloMax), subscribers: make(map[*subscriber]bool)}
+func newHub(a *API, cell string) *hub {
+	return &hub{api: a, cell: cell, solo: make(chan struct{}, soloMax), subscribers: make(map[*subscriber]bool)}
+}
+
+// streams counts those of all cells.
+type streams struct {
+	mu   sync.Mutex
+	open int
 }
 
 // enter counts a stream, unless the bound is reached. At most ofToken streams may be one token's.
-func (h *hub) enter(token *knownToken, ofToken int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.streams >= h.api.config.StreamsMax || !token.opens(ofToken) {
+func (a *API) enter(token *knownToken, ofToken int) bool {
+	a.streams.mu.Lock()
+	defer a.streams.mu.Unlock()
+	if a.streams.open >= a.config.StreamsMax || !token.opens(ofToken) {
 		return false
 	}
-	h.streams++
-	h.api.watch.Streaming(1)
+	a.streams.open++
+	a.watch.Streaming(1)
 	return true
 }
 
-func (h *hub) leave(token *knownToken) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (a *API) leave(token *knownToken) {
+	a.streams.mu.Lock()
+	defer a.streams.mu.Unlock()
 	token.closes()
-	h.streams--
-	h.api.watch.Streaming(-1)
+	a.streams.open--
+	a.watch.Streaming(-1)
 }
 
 // now returns the history for a read that begins now.
@@ -221,7 +227,7 @@ func (h *hub) deliver(heard outbox.Heard, of [][]*subscriber) {
 		return
 	}
 	for _, each := range heard.Events {
-		one := message{text: frame(each), at: each.At, last: each.Last}
+		one := message{text: h.frame(each), at: each.At, last: each.Last}
 		for _, n := range each.For {
 			for _, e := range of[n] {
 				if e.at.Before(each.At) { // else the stream has read it by itself
@@ -230,7 +236,7 @@ func (h *hub) deliver(heard outbox.Heard, of [][]*subscriber) {
 			}
 		}
 	}
-	now, one := time.Now(), message{text: progress(h.place), at: h.place, last: true}
+	now, one := time.Now(), message{text: h.progress(h.place), at: h.place, last: true}
 	for _, each := range of {
 		for _, e := range each {
 			if e.at.Before(h.place) && now.Sub(e.beat) >= h.api.config.StreamBeat {

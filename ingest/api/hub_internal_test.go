@@ -15,7 +15,7 @@ func placeAt(xact uint64) outbox.Place {
 
 // hubOf returns a hub that makes no reads by itself.
 func hubOf() *hub {
-	h := newHub(&API{config: Config{StreamBeat: time.Hour}})
+	h := newHub(&API{config: Config{StreamBeat: time.Hour}}, "")
 	h.running = true
 	return h
 }

@@ -200,7 +200,7 @@ func problemOfFault(fault *outbox.Fault) *Problem {
 	case outbox.StateOtherCell:
 		// Callers are not told which cells there are.
 		p = kindOtherCell.of(fault.Field, fault.Rule,
-			"This process serves a cell that does not take the participant's instructions now. This call stored nothing.")
+			"No cell that this process serves takes the participant's instructions now. This call stored nothing.")
 		p.Code, p.Commit, p.after = fault.SQLState, commitNone, time.Second
 		p.Hint = "Repeat the call with the same key and content, here or at the API of the participant's cell."
 		return p

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List events of instructions, by page or as a stream
-         * @description An event is a row of the archive, and keeps its id. None is left out, however late its transaction commits. The events of one instruction come in the order of attempt_no, each once; some are repeated after a failover or a cut stream: store the ids. With Accept: text/event-stream the answer is a stream of server-sent events whose ids are cursors: a caller that reconnects sends the last one as Last-Event-ID. Without after or since, a stream starts from now, and a page from the oldest event of the archive. An event named end contains the reason why a stream ends.
+         * @description An event is a row of the archive, and keeps its id. None is left out, however late its transaction commits. The events of one instruction come in the order of attempt_no, each once; some are repeated after a failover or a cut stream: store the ids. With Accept: text/event-stream the answer is a stream of server-sent events whose ids are cursors: a caller that reconnects sends the last one as Last-Event-ID. Without after or since, a stream starts from now, and a page from the oldest event of the archive. An event named end contains the reason why a stream ends. Where the process serves several cells, events and cursors are of one of them.
          */
         get: operations["list-events"];
         put?: never;
@@ -314,6 +314,8 @@ export interface components {
             token: string;
         };
         EventTokenRequest: {
+            /** @description The cell whose events the token reads, by the name of its setting: required where the process serves several cells, and refused where it serves one */
+            cell?: string;
             /** @description Seconds */
             expires_in: number;
             /** @description A subset of the token's; absent: all of them */
@@ -467,6 +469,8 @@ export interface operations {
                 participant_id?: string[];
                 /** @description Only events of these types, separated by commas */
                 types?: ("payment.dispatched" | "payment.accepted" | "payment.outcome_unknown" | "payment.needs_attention" | "payment.failed" | "payment.expired" | "payment.cancelled" | "payment.replayed" | "payment.conflict")[];
+                /** @description The cell whose events are read, by the name of its setting: required where the process serves several cells, unless an event token names it, and refused where it serves one */
+                cell?: string;
                 /** @description The cursor next of an earlier page, or the id of an event of a stream */
                 after?: string;
                 /** @description From this moment on, accurate to a few seconds; not together with after */
