@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/internal/metrics"
@@ -22,56 +26,146 @@ import (
 // apiService is the HTTP API as a component.
 type apiService struct {
 	settings settings
-	store    *door.Door
+	store    apiStore
 	api      *api.API
-	heart    *service.Heart
+	cells    []*apiCell
 	log      *slog.Logger
 	draining atomic.Bool
+}
+
+// apiStore is the door of one cell, or of several.
+type apiStore interface {
+	api.Store
+	CheckKeys(ctx context.Context) error
+	Close()
+}
+
+// apiCell is one of the cells that the API serves, with the process's heartbeats there.
+type apiCell struct {
+	setting string // empty: there is one
+	heart   *service.Heart
+	setAway func(away bool)
+	broken  atomic.Bool // only an operator can mend it
+	last    error       // of the last heartbeat; for the goroutine that sends them
 }
 
 // awayBeat is how often a heartbeat is tried while the database can't be reached.
 const awayBeat = 250 * time.Millisecond
 
-// newAPI creates the API with its own login.
+// newAPI creates the API with its own login in each cell.
 func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
-	url, err := s.url("RAILHEAD_API_URL", s.APIURL)
-	if err != nil {
-		return nil, nil, err
-	}
 	files := service.TLSFiles{Certificate: s.APICertFile, Key: s.APIKeyFile, ClientCA: s.APIClientCAFile}
 	if (files.Certificate == "") != (files.Key == "") || files.ClientCA != "" && files.Key == "" {
 		return nil, nil, usage(errors.New("RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE go together, and " +
 			"RAILHEAD_API_CLIENT_CA_FILE with them"))
 	}
-	store, err := door.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-api", MaxConns: s.APIConns,
-		Tracer: s.traces.Postgres()})
-	if err != nil {
-		return nil, nil, usage(err)
-	}
 	keys, err := eventKeys(s.APIEventKeys)
 	if err != nil {
-		store.Close()
 		return nil, nil, usage(err)
 	}
-	door, err := api.New(api.Config{
+	cells, err := s.cells()
+	if err != nil {
+		return nil, nil, err
+	}
+	configs := make([]door.Cell, 0, len(cells))
+	for _, cell := range cells {
+		url, err := cell.url("RAILHEAD_API_URL", cell.APIURL)
+		if err != nil {
+			return nil, nil, err
+		}
+		configs = append(configs, door.Cell{Setting: cell.Setting, Config: ledger.Config{URL: url, Cell: cell.Cell,
+			Name: "railhead-api", MaxConns: s.APIConns, Tracer: s.traces.Postgres()}})
+	}
+	a := &apiService{settings: s, log: log}
+	config := api.Config{
 		StoreTimeout: s.StoreTimeout, ConnectionsMax: s.APIConnectionsMax, StreamsMax: s.APIStreamsMax,
 		Origins: listOf(s.APIOrigins), EventKeys: keys, TLS: files,
-	}, store, set.API(), log)
+	}
+	if s.Cells == "" {
+		err = a.ofOne(ctx, config, configs[0].Config, set)
+	} else {
+		err = a.ofSeveral(ctx, config, configs, cells, set)
+	}
 	if err != nil {
-		store.Close()
+		if a.store != nil {
+			a.store.Close()
+		}
 		return nil, nil, usage(err)
 	}
+	return a, a.store.Close, nil
+}
+
+// ofOne connects to the one cell.
+func (a *apiService) ofOne(ctx context.Context, config api.Config, cell ledger.Config, set *metrics.Set) error {
+	store, err := door.Open(ctx, cell)
+	if err != nil {
+		return err
+	}
+	a.store = store
+	if a.api, err = api.New(config, store, set.API(), a.log); err != nil {
+		return err
+	}
+	a.cells = []*apiCell{newAPICell(a.settings, store.Heartbeat, a.api.SetAway, a.log)}
+	return nil
+}
+
+// ofSeveral connects to several cells.
+func (a *apiService) ofSeveral(
+	ctx context.Context, config api.Config, configs []door.Cell, cells []settings, set *metrics.Set,
+) error {
+	store, err := door.OpenRouted(ctx, configs)
+	if err != nil {
+		return err
+	}
+	a.store, config.Cells = store, store.Settings()
+	if a.api, err = api.New(config, store, set.API(), a.log); err != nil {
+		return err
+	}
+	for _, cell := range cells {
+		cell.WorkerID = a.settings.WorkerID
+		a.cells = append(a.cells, newAPICell(cell,
+			func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
+				return store.Heartbeat(ctx, cell.Setting, beat)
+			},
+			func(away bool) { store.SetAway(cell.Setting, away) }, a.log.With("cell", cell.Setting)))
+	}
+	return nil
+}
+
+func newAPICell(
+	s settings, send func(context.Context, outbox.Heartbeat) (outbox.Pulse, error), setAway func(bool), log *slog.Logger,
+) *apiCell {
 	beat := func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
-		pulse, err := store.Heartbeat(ctx, beat)
+		pulse, err := send(ctx, beat)
 		// Until a heartbeat is written again each call is answered at once. A heartbeat that the end of
 		// the process cut off shows nothing.
 		if !service.Denied(err) && !errors.Is(err, context.Canceled) {
-			door.SetAway(err != nil)
+			setAway(err != nil)
 		}
 		return pulse, err
 	}
-	heart := service.NewHeart(s.heart("ingest", "RAILHEAD_API_URL takes a member of railhead_api"), beat, log)
-	return &apiService{settings: s, store: store, api: door, heart: heart, log: log}, store.Close, nil
+	config := s.heart("ingest", s.variable("RAILHEAD_API_URL")+" takes a member of railhead_api")
+	return &apiCell{setting: s.Setting, setAway: setAway, heart: service.NewHeart(config, beat, log)}
+}
+
+// ready returns an error if the cell can't be written to.
+func (c *apiCell) ready() error {
+	err := c.heart.Ready()
+	if err == nil && c.broken.Load() {
+		err = errors.New("it needs an operator")
+	}
+	if err != nil && c.setting != "" {
+		err = fmt.Errorf("cell %s: %w", c.setting, err)
+	}
+	return err
+}
+
+// every is the time between heartbeats, which is shorter while the database can't be reached.
+func (c *apiCell) every() time.Duration {
+	if c.ready() != nil {
+		return min(c.heart.Every(), awayBeat)
+	}
+	return c.heart.Every()
 }
 
 // listOf splits a list at its commas.
@@ -106,64 +200,101 @@ func (a *apiService) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.beat(ctx); err != nil {
-		return errors.Join(err, listener.Close())
+	var first errgroup.Group
+	for _, each := range a.cells {
+		first.Go(func() error { return a.beat(ctx, each) })
 	}
-	// If the database can't be asked now, each enqueue asks.
-	if err := a.store.CheckKeys(ctx); errors.Is(err, outbox.ErrSecondKeys) {
-		return errors.Join(usage(err), listener.Close())
+	if err := cmp.Or(first.Wait(), a.check(ctx)); err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	a.log.InfoContext(ctx, "taking instructions over HTTP", "addr", listener.Addr().String())
 	defer context.AfterFunc(ctx, func() { a.draining.Store(true) })()
-	err = service.Together(ctx,
-		func(ctx context.Context) error { return a.api.Serve(ctx, listener) },
-		func(ctx context.Context) error { return service.Repeat(ctx, a.beatEvery, a.beatAndNote) })
-	if !service.Fatal(err) {
+	loops := []func(context.Context) error{func(ctx context.Context) error { return a.api.Serve(ctx, listener) }}
+	for n, each := range a.cells {
+		loops = append(loops, func(ctx context.Context) error {
+			return service.Repeat(ctx, each.every, func(ctx context.Context) error {
+				err := a.beat(ctx, each)
+				if err == nil && n == 0 {
+					a.note(ctx)
+				}
+				return err
+			})
+		})
+	}
+	if err = service.Together(ctx, loops...); !service.Fatal(err) {
 		a.ended(ctx)
 	}
 	return err
 }
 
-// beatEvery is the time between heartbeats, which is shorter while the database can't be reached.
-func (a *apiService) beatEvery() time.Duration {
-	if a.Ready() != nil {
-		return min(a.heart.Every(), awayBeat)
+// check returns an error if no call may be taken, after the first heartbeats. Where a database can't be asked now, each
+// enqueue asks.
+func (a *apiService) check(ctx context.Context) error {
+	for _, each := range a.cells {
+		if errors.Is(each.last, door.ErrOtherSetting) {
+			return usage(each.last)
+		}
 	}
-	return a.heart.Every()
-}
-
-// beat returns an error where the API can't work on what it is connected to.
-func (a *apiService) beat(ctx context.Context) error {
-	if err := a.heart.Beat(ctx, "running"); service.Fatal(err) {
-		return err
-	}
-	return nil // it is logged, and the next one is due soon
-}
-
-func (a *apiService) beatAndNote(ctx context.Context) error {
-	if err := a.beat(ctx); err != nil {
-		return err
-	}
-	if err := a.api.NoteUses(ctx); err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "uses of tokens were not noted", "error", err)
+	err := a.store.CheckKeys(ctx)
+	switch {
+	case errors.Is(err, outbox.ErrSecondKeys):
+		return usage(err)
+	case service.Denied(err) && a.settings.Cells != "":
+		return fmt.Errorf("a cell denies enqueues by a process that serves several: railhead roles apply grants them: %w",
+			err)
 	}
 	return nil
 }
 
-// ended notes the last uses of tokens, and writes the heartbeat of a stop.
+// beat returns an error where the API can't work on what it is connected to: on none of several cells.
+func (a *apiService) beat(ctx context.Context, c *apiCell) error {
+	err := c.heart.Beat(ctx, "running")
+	c.last = err
+	c.broken.Store(service.Fatal(err))
+	if !service.Fatal(err) {
+		return nil // it is logged, and the next one is due soon
+	}
+	c.setAway(true)
+	for _, each := range a.cells {
+		if !each.broken.Load() {
+			a.log.ErrorContext(ctx, "this cell is not served, and the others are", "cell", c.setting, "error", err)
+			return nil
+		}
+	}
+	return err
+}
+
+func (a *apiService) note(ctx context.Context) {
+	if err := a.api.NoteUses(ctx); err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "uses of tokens were not noted", "error", err)
+	}
+}
+
+// ended notes the last uses of tokens, and writes the heartbeats of a stop.
 func (a *apiService) ended(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := a.api.NoteUses(last); err != nil {
-		a.log.WarnContext(last, "uses of tokens were not noted", "error", err)
+	a.note(last)
+	var all sync.WaitGroup
+	for _, each := range a.cells {
+		all.Go(func() { each.heart.Stopped(last) })
 	}
-	a.heart.Stopped(last)
+	all.Wait()
 }
 
-// Ready reports whether the database accepts instructions.
+// Ready reports whether the database accepts instructions, or that of one of several cells.
 func (a *apiService) Ready() error {
 	if a.draining.Load() {
 		return errors.New("the process is being stopped")
 	}
-	return a.heart.Ready()
+	var failed []error
+	for _, each := range a.cells {
+		if err := each.ready(); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) > 0 && len(failed) < len(a.cells) {
+		failed = append(failed, errSomeCells)
+	}
+	return errors.Join(failed...)
 }

@@ -82,7 +82,7 @@ func processVariables() variables {
 		about: "Settings of relayer, reaper, callbacks, api, events and console, unless the text says more.",
 		list: []variable{
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
-			{"RAILHEAD_CELLS", "", "relayer, reaper, console: settings of the cells that the process works for, such as " +
+			{"RAILHEAD_CELLS", "", "relayer, reaper, api, console: settings of the cells that the process works for, such as " +
 				"EAST,WEST. Each has its own connection strings, such as RAILHEAD_RELAYER_URL_WEST; RAILHEAD_CELL, " +
 				"RAILHEAD_RAILS_FILE, RAILHEAD_DATABASE_SIZE_LIMIT, the numbers and the assertions can be set for one cell " +
 				"likewise. Without it: one cell"},

@@ -44,6 +44,9 @@ func serveHealth(
 	return nil
 }
 
+// errSomeCells: a component that serves several cells can't work for some of them.
+var errSomeCells = errors.New("the other cells are served")
+
 func writeReadiness(w http.ResponseWriter, components []component) {
 	var all []error
 	works := make(map[string]bool) // a cell, by its setting
@@ -53,7 +56,7 @@ func writeReadiness(w http.ResponseWriter, components []component) {
 			all = append(all, fmt.Errorf("%s: %w", each.name(), err))
 		}
 		before, seen := works[each.setting]
-		works[each.setting] = err == nil && (before || !seen)
+		works[each.setting] = (err == nil || errors.Is(err, errSomeCells)) && (before || !seen)
 	}
 	if !slices.Contains(slices.Collect(maps.Values(works)), true) {
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -111,20 +111,18 @@ func serve(ctx context.Context, kinds ...string) error {
 	if err != nil {
 		return err
 	}
-	sets, err := setsOf(s, cells, kinds)
+	sets, read, err := setsOf(s, cells, kinds)
 	if err != nil {
 		return err
 	}
+	instances := cells
+	if kinds[0] == "api" || kinds[0] == "console" { // one serves all of them
+		instances = []settings{s}
+	}
 	var all []component
-	for n, cell := range cells {
+	for n, cell := range instances {
 		for _, kind := range kinds {
-			if kind == "console" { // one shows all cells
-				if n > 0 {
-					continue
-				}
-				cell = s
-			}
-			one, err := open(ctx, cell, kind, sets[n], len(cells) > 1 && kind != "console")
+			one, err := open(ctx, cell, kind, sets[n], len(instances) > 1)
 			if err != nil {
 				return err
 			}
@@ -138,7 +136,7 @@ func serve(ctx context.Context, kinds ...string) error {
 	}
 	var databases []*metrics.Database
 	for n, cell := range cells {
-		database, end, err := newDatabaseMetrics(ctx, cell, kinds[0], sets[n], log)
+		database, end, err := newDatabaseMetrics(ctx, cell, kinds[0], read[n], log)
 		if err != nil {
 			return err
 		}
@@ -150,10 +148,17 @@ func serve(ctx context.Context, kinds ...string) error {
 	return runAll(ctx, s, all, databases, sets[0].Handler(log), log)
 }
 
-// setsOf are the metrics of each cell.
-func setsOf(s settings, cells []settings, kinds []string) ([]*metrics.Set, error) {
-	if s.Cells == "" {
-		return []*metrics.Set{metrics.New(buildVersion(), kinds...)}, nil
+// setsOf are the metrics of each instance of the components, and those of what is read from each cell.
+func setsOf(s settings, cells []settings, kinds []string) (sets, read []*metrics.Set, err error) {
+	if s.Cells == "" || kinds[0] == "api" {
+		sets = []*metrics.Set{metrics.New(buildVersion(), kinds...)}
+		if s.Cells == "" {
+			return sets, sets, nil
+		}
+		for _, cell := range cells {
+			read = append(read, sets[0].Cell(cell.Setting))
+		}
+		return sets, read, nil
 	}
 	var names []string
 	for _, cell := range cells {
@@ -161,11 +166,12 @@ func setsOf(s settings, cells []settings, kinds []string) ([]*metrics.Set, error
 	}
 	for _, kind := range kinds {
 		if kind != "relayer" && kind != "reaper" && kind != "console" {
-			return nil, usage(fmt.Errorf("RAILHEAD_CELLS: %s works for one cell: unset the variable, and run one process "+
+			return nil, nil, usage(fmt.Errorf("RAILHEAD_CELLS: %s works for one cell: unset the variable, and run one process "+
 				"for each cell", kind))
 		}
 	}
-	return metrics.NewOfCells(buildVersion(), names, kinds...), nil
+	sets = metrics.NewOfCells(buildVersion(), names, kinds...)
+	return sets, sets, nil
 }
 
 // open makes a component for a cell. One of several cells is made anew when it can't go on, under another name:
