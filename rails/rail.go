@@ -155,7 +155,8 @@ type Result struct {
 	RetryAfter time.Duration
 	// SeenBefore is set if an UNKNOWN answer to a send may mean that the rail already has the key:
 	// "duplicate", or, to a later send (SendNo is not 1), a refusal that may be about the
-	// repetition. After it, "no such payment" from the rail proves nothing.
+	// repetition, or the acknowledgement of a destination that has lost payments. After it, "no such
+	// payment" from the rail proves nothing.
 	SeenBefore bool
 	// RailRefused is set if the answer refuses our credentials, route or form. The result may still
 	// be UNKNOWN, if the rail's code is in no table.

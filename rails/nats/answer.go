@@ -27,9 +27,6 @@ const (
 // errNoStream is wrapped if the account has no such stream.
 var errNoStream = errors.New("the account has no such stream")
 
-// errWentBack is wrapped if the stream has lost the newest messages that it had.
-var errWentBack = errors.New("the stream has gone back")
-
 type apiError struct {
 	Code        int    `json:"err_code"`
 	Description string `json:"description"`
@@ -44,8 +41,9 @@ type ack struct {
 	Error     *apiError `json:"error"`
 }
 
-// judge returns what an answer to a message proves, and whether the connection may be used again.
-func (r *Rail) judge(ctx context.Context, c *conn, s rails.Send, answer message) (rails.Result, bool) {
+// judge returns what an answer to a message proves, and whether the connection may be used again. Before is what was
+// known of the stream when the message was written.
+func (r *Rail) judge(ctx context.Context, c *conn, s rails.Send, before mark, answer message) (rails.Result, bool) {
 	unknown := func(format string, args ...any) (rails.Result, bool) {
 		return rails.Result{Result: payment.ResultUnknown, FirstByte: true, Message: fmt.Sprintf(format, args...)}, true
 	}
@@ -74,26 +72,15 @@ func (r *Rail) judge(ctx context.Context, c *conn, s rails.Send, answer message)
 	case got.Duplicate:
 		return r.compare(ctx, c, s, fmt.Sprintf(`{"seq":%d}`, got.Sequence), "duplicate")
 	}
-	r.seen.saw(c.created, got.Sequence)
-	return rails.Result{Result: payment.ResultAccepted, FirstByte: true, Reference: r.reference(got.Sequence)}, true
-}
-
-// known returns the highest sequence that this process has seen of the stream, and when that stream was
-// created.
-func (m *memory) known() (created time.Time, sequence uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.created, m.newest
-}
-
-// saw records that a stream which was created at a time has a message.
-func (m *memory) saw(created time.Time, sequence uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !created.Equal(m.created) {
-		m.created, m.newest = created, 0
+	wentBack, loss := r.seen.acknowledged(r.config.Stream, before, c.created, got.Sequence)
+	if wentBack != "" {
+		// It is stored, until the stream is restored from a better copy. So what may be sent again is not up to us, and
+		// "no such message" proves nothing about it.
+		result, sound := unknown("acknowledged as message %d, and %s", got.Sequence, wentBack)
+		result.SeenBefore, result.Loss = true, loss
+		return result, sound
 	}
-	m.newest = max(m.newest, sequence)
+	return rails.Result{Result: payment.ResultAccepted, FirstByte: true, Reference: r.reference(got.Sequence)}, true
 }
 
 // compare reads the message that the stream has in place of ours. It counts only if it is ours: the
@@ -183,7 +170,7 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 		streamInfo
 		Error *apiError `json:"error"`
 	}
-	created, newest := r.seen.known() // before the question, so that a message that comes meanwhile is no fault
+	before, _ := r.seen.known() // before the question, so that a message that comes meanwhile is no fault
 	body := ""
 	if subject != "" {
 		body = fmt.Sprintf(`{"subjects_filter":%q}`, subject)
@@ -199,12 +186,9 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 	case got.Error != nil:
 		return info, fmt.Errorf("looking at stream %s: %s", r.config.Stream, got.Error.Description)
 	}
-	// A stream that was restored from a copy keeps its time of creation, and has forgotten the newest.
-	if got.Created.Equal(created) && got.State.LastSeq < newest {
-		return info, fmt.Errorf("%w: stream %s ends with message %d and had %d", errWentBack, r.config.Stream,
-			got.State.LastSeq, newest)
+	if err := r.seen.looked(before, got.streamInfo); err != nil {
+		return info, err
 	}
-	r.seen.saw(got.Created, got.State.LastSeq)
 	c.created = got.Created
 	return got.streamInfo, nil
 }

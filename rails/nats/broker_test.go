@@ -22,11 +22,12 @@ import (
 // the settings of a stream, and leaves every message and every question about one to the test.
 type witness struct{ stream string }
 
-// fit are the settings of a stream that the adapter accepts, created long ago.
+// fit are the settings of a stream that the adapter accepts, created long ago. {last} is replaced by
+// the number of its last message.
 const fit = `{"config":{"name":"PAYMENTS","subjects":["payments.>"],"retention":"limits","storage":"file","discard":"old",
 	"num_replicas":3,"max_msgs":-1,"max_bytes":-1,"max_age":0,"max_msgs_per_subject":-1,"max_msg_size":-1,
 	"duplicate_window":3600000000000},"cluster":{"leader":"n1","replicas":[{"name":"n2","active":1000000},
-	{"name":"n3","active":900000000}]},"created":"2020-01-01T00:00:00Z","state":{"messages":7,"first_seq":1,"last_seq":7,
+	{"name":"n3","active":900000000}]},"created":"2020-01-01T00:00:00Z","state":{"messages":7,"first_seq":1,"last_seq":{last},
 	"first_ts":"2020-01-02T00:00:00Z"}}`
 
 func (w witness) Protocol() string       { return "NATS" }
@@ -55,7 +56,7 @@ func (w witness) broker(t testing.TB, behave func(*client)) *broker {
 	}
 	b := &broker{
 		listener: listener, stream: strings.Join(strings.Fields(w.stream), ""), behave: behave, conns: map[net.Conn]bool{},
-		ended: make(chan struct{}),
+		ended: make(chan struct{}), last: 7,
 	}
 	b.work.Go(b.accept)
 	t.Cleanup(b.Close)
@@ -75,6 +76,7 @@ type broker struct {
 
 	mu       sync.Mutex
 	requests []request
+	last     int // the number of the stream's last message
 	arrived  int64
 	serving  int // connections
 	heard    bytes.Buffer
@@ -170,7 +172,7 @@ func (b *broker) serve(conn net.Conn) {
 			}
 			if !message {
 				b.mu.Lock()
-				stream := b.stream
+				stream := strings.Replace(b.stream, "{last}", strconv.Itoa(b.last), 1)
 				b.mu.Unlock()
 				fmt.Fprintf(conn, "MSG %s 1 %d\r\n%s\r\n", fields[2], len(stream), stream)
 				if b.looked != nil {
@@ -250,7 +252,8 @@ func (c *client) RailKey() string {
 	return railKeys.FindString(c.request.subject + c.request.head + c.request.data)
 }
 
-// Say answers. {hdrs} is replaced by the headers of a stored message with the rail key.
+// Say answers. {hdrs} is replaced by the headers of a stored message with the rail key, and {seq} by the number of
+// a message after the last one.
 func (c *client) Say(answer railtest.Answer) {
 	if answer.Status != 0 {
 		head := fmt.Sprintf("NATS/1.0 %d\r\n\r\n", answer.Status)
@@ -258,7 +261,14 @@ func (c *client) Say(answer railtest.Answer) {
 		return
 	}
 	hdrs := base64.StdEncoding.EncodeToString([]byte("NATS/1.0\r\nNats-Msg-Id: " + c.RailKey() + "\r\n\r\n"))
-	body := strings.NewReplacer("{rail_key}", c.RailKey(), "{hdrs}", hdrs).Replace(answer.Body)
+	number := ""
+	if strings.Contains(answer.Body, "{seq}") {
+		c.broker.mu.Lock()
+		c.broker.last++
+		number = strconv.Itoa(c.broker.last)
+		c.broker.mu.Unlock()
+	}
+	body := strings.NewReplacer("{rail_key}", c.RailKey(), "{hdrs}", hdrs, "{seq}", number).Replace(answer.Body)
 	fmt.Fprintf(c, "MSG %s 1 %d\r\n%s\r\n", c.request.reply, len(body), body)
 }
 

@@ -31,6 +31,9 @@ func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
 	defer cancel()
 	c, failure := a.take(ctx, parent, false, q.FirstSentAt)
 	if failure != nil {
+		if failure.Result == payment.ResultRefusedRail { // which is a result of sends alone
+			failure.Result = payment.ResultUnavailable
+		}
 		return *failure
 	}
 	if q.OnPhase != nil {
@@ -60,7 +63,9 @@ func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
 	info, err := a.look(ctx, c, subject)
 	if err != nil {
 		c.abort()
-		return unavailable(err.Error())
+		result := unavailable(err.Error())
+		result.Loss = lossOf(err)
+		return result
 	}
 	a.keep(c)
 	if why := a.disproves(info, subject, q.FirstSentAt); why != "" {

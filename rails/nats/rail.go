@@ -52,13 +52,6 @@ type Rail struct {
 	seen   *memory
 }
 
-// memory is what a process has seen of a stream. A rail that is opened anew goes on with it.
-type memory struct {
-	mu      sync.Mutex
-	newest  uint64    // the highest sequence that the stream was seen to have
-	created time.Time // of the stream that had it
-}
-
 // Inherit implements rails.Heir.
 func (r *Rail) Inherit(earlier rails.Rail) {
 	if asking, ok := earlier.(*Asking); ok {
@@ -175,6 +168,10 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 	if err := ctx.Err(); err != nil {
 		return stopped("stopped before the first byte: " + err.Error())
 	}
+	before, lost := r.seen.known()
+	if lost != "" {
+		return stopped("stopped before the first byte: " + lost)
+	}
 	switch answer, err := c.exchange(ctx, frame, by, r.answerTime()); {
 	case errors.Is(err, errStalled):
 		return stopped(err.Error())
@@ -187,7 +184,7 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 		if s.OnPhase != nil {
 			s.OnPhase(rails.PhaseAnswered)
 		}
-		result, sound := r.judge(ctx, c, s, answer)
+		result, sound := r.judge(ctx, c, s, before, answer)
 		if sound {
 			r.keep(c)
 		} else {

@@ -75,7 +75,7 @@ func subject() railtest.Subject {
 		},
 		Profile: profile(), Send: message(),
 		Sends: map[payment.Result]railtest.Answer{
-			payment.ResultAccepted: {Body: `{"stream":"PAYMENTS","seq":7}`},
+			payment.ResultAccepted: {Body: `{"stream":"PAYMENTS","seq":{seq}}`},
 			payment.ResultUnknown:  {Body: `{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}`},
 		},
 		Inquiries: map[payment.Result]railtest.Answer{
@@ -127,7 +127,7 @@ func TestAnswersProveNothing(t *testing.T) {
 	whole := ""
 	for cut := 0; ; cut++ {
 		b := witness{stream: fit}.broker(t, func(c *client) {
-			body := `{"stream":"PAYMENTS","seq":7}`
+			body := `{"stream":"PAYMENTS","seq":8}`
 			whole = fmt.Sprintf("MSG %s 1 %d\r\n%s\r\n", c.request.reply, len(body), body)
 			fmt.Fprint(c, whole[:min(cut, len(whole))])
 			c.Close()
@@ -159,7 +159,7 @@ func TestDomains(t *testing.T) {
 		{"hub", "leaf", "", payment.ResultUnknown},
 	} {
 		b := witness{stream: fit}.broker(t, func(c *client) {
-			c.Say(railtest.Answer{Body: fmt.Sprintf(`{"stream":"PAYMENTS","domain":%q,"seq":7}`, test.answer)})
+			c.Say(railtest.Answer{Body: fmt.Sprintf(`{"stream":"PAYMENTS","domain":%q,"seq":{seq}}`, test.answer)})
 		})
 		b.mu.Lock()
 		b.domain = test.server
@@ -181,7 +181,7 @@ func TestSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	fits := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`}) })
+	fits := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":{seq}}`}) })
 	greets := witness{stream: fit}.broker(t, func(c *client) {})
 	greets.mu.Lock()
 	greets.dumb = true
@@ -220,7 +220,7 @@ func TestRefusedLogin(t *testing.T) {
 		b.mu.Unlock()
 		return b.Address()
 	}
-	fits := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`}) })
+	fits := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":{seq}}`}) })
 	stranger, full := refusing("Authorization Violation"), refusing("maximum connections exceeded")
 	for name, test := range map[string]struct {
 		servers []string
@@ -308,7 +308,7 @@ func TestForgedAnswer(t *testing.T) {
 	t.Parallel()
 	var earlier string
 	b := witness{stream: fit}.broker(t, func(c *client) {
-		body := `{"stream":"PAYMENTS","seq":7}`
+		body := `{"stream":"PAYMENTS","seq":8}`
 		inbox := c.request.reply[:strings.LastIndex(c.request.reply, ".")]
 		for _, forged := range []string{"_INBOX.x", inbox + ".0", inbox + ".*", earlier} {
 			if forged != "" {

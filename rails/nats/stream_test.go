@@ -31,7 +31,7 @@ func TestUnfitStreams(t *testing.T) {
 	} {
 		b := witness{stream: `{"config":{` + change + "," +
 			without(fit[len(`{"config":{`):], change)}.broker(t, func(c *client) {
-			c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`})
+			c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":{seq}}`})
 		})
 		got := once(t, config(t, b.Address()), profile(), message())
 		switch {
@@ -81,13 +81,13 @@ func TestForgetfulStream(t *testing.T) {
 		"a clock that is ahead":  {at(time.Hour), `{"messages":7,"first_seq":1},"ts":"` + at(-5*time.Minute) + `"`, false},
 		"a clock within skew":    {at(time.Hour), `{"messages":7,"first_seq":1},"ts":"` + at(-61*time.Second) + `"`, true},
 	} {
-		stream := fit[:strings.Index(fit, `,"created"`)] + `,"created":"` + test.created + `","state":{"last_seq":8,` + test.state[1:] + `}`
+		stream := fit[:strings.Index(fit, `,"created"`)] + `,"created":"` + test.created + `","state":{"last_seq":{last},` + test.state[1:] + `}`
 		b := witness{stream: stream}.broker(t, func(c *client) {
 			if strings.HasPrefix(c.request.subject, "$JS") {
 				c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`})
 				return
 			}
-			c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`})
+			c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":{seq}}`})
 		})
 		rail := open(t, config(t, b.Address()), profile())
 		send := message()
@@ -183,7 +183,7 @@ func TestStreamWentBack(t *testing.T) {
 			c.Say(railtest.Answer{Body: `{"error":{"err_code":10037}}`})
 			return
 		}
-		c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":9}`})
+		c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":{seq}}`})
 	}
 	for created, want := range map[string][3]payment.Result{
 		"2020": {payment.ResultUnavailable, payment.ResultRefusedRail, payment.ResultRefusedRail},
@@ -194,7 +194,7 @@ func TestStreamWentBack(t *testing.T) {
 		railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
 		restored := strings.Replace(strings.Join(strings.Fields(fit), ""), `"created":"2020`, `"created":"`+created, 1)
 		b.mu.Lock()
-		b.stream = strings.Replace(restored, `"last_seq":7`, `"last_seq":8`, 1)
+		b.stream, b.last = restored, 7
 		b.mu.Unlock()
 		asked := rail.(rails.Inquirer).Inquire(t.Context(), question())
 		again := message()
@@ -250,7 +250,7 @@ func TestSubjects(t *testing.T) {
 	} {
 		send := message()
 		send.ParticipantID = participant
-		b := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`}) })
+		b := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":{seq}}`}) })
 		railtest.Want(t, once(t, config(t, b.Address()), profile(), send), payment.ResultAccepted, true)
 		tokens := strings.Split(b.all()[0].subject, ".")
 		if len(tokens) != 3 || tokens[0] != "payments" || tokens[2] != send.RailKey ||
@@ -269,7 +269,7 @@ func TestSubjects(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	send := message()
-	b := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":7}`}) })
+	b := witness{stream: fit}.broker(t, func(c *client) { c.Say(railtest.Answer{Body: `{"stream":"PAYMENTS","seq":{seq}}`}) })
 	railtest.Want(t, once(t, config(t, b.Address()), profile(), send), payment.ResultAccepted, true)
 	want := "NATS/1.0\r\nContent-Type: application/json\r\nNats-Expected-Last-Subject-Sequence: 0\r\n" +
 		"Nats-Expected-Stream: PAYMENTS\r\nNats-Msg-Id: " + send.RailKey + "\r\nRailhead-Instruction-Id: instr-1\r\n" +
