@@ -172,6 +172,8 @@ func TestContract(t *testing.T) {
 	nowhere := d.enqueue()
 	d.do(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(nowhere))
 	same(t, "in the registry alone", d.contract(nowhere), "null -")
+	same(t, "its rail", d.text(`SELECT event_type FROM railhead.outbox_contract WHERE event_id = $1`, [16]byte(nowhere)),
+		"instruction.bank")
 	older := sentOnce(d).OutboxID
 	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0 WHERE outbox_id = $1`, [16]byte(older))
 	same(t, "put back by an older copy", d.contract(older), "DEAD UNCLAIMABLE")

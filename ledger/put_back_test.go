@@ -56,7 +56,7 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 		bring                 func(*desk) payment.ID
 	}{
 		{"executed", "DISPATCHED", "CONFLICT", answered(payment.ResultAccepted)},
-		{"refused", "FAILED", "REPEATED", answered(payment.ResultRefusedFinal)},
+		{"refused", "FAILED", "LATE", answered(payment.ResultRefusedFinal)},
 		{"parked", "PARKED", "SETTLED", answered(payment.ResultUnknown)},
 		{"claimed", "DISPATCHING", "IN", func(d *desk) payment.ID { return d.claimOne(d.enqueue()).OutboxID }},
 		{"cancelled", "CANCELLED", "LATE", func(d *desk) payment.ID {

@@ -23,7 +23,8 @@ type Late struct {
 // histories. The rules are:
 //
 // An outcome of the open claim answers it, weighed against the evidence that came
-// after the claim. Equal evidence is not stored twice. Everything else is appended.
+// after the claim. Equal evidence is not stored twice, and a refusal that answers a claim
+// not after the rail's refusal ended the payment. Everything else is appended.
 //
 // Proof of execution ends an instruction that has not ended, and so does a refusal of
 // the payment if no send remains without an answer. If the instruction has ended
@@ -123,9 +124,12 @@ func (w *weighing) decide() Verdict {
 	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.coversAll || !w.refuses)) {
 		return w.answerOpenClaim()
 	}
-	refused := w.last != nil && w.last.State == Failed && w.last.refusesByRail()
-	if w.refuses && refused && !w.waits && !w.doubts && !w.forgotten && w.knownReference() || w.known() {
+	if w.known() {
 		return VerdictRepeated
+	}
+	refused := w.last != nil && w.last.State == Failed && w.last.refusesByRail()
+	if w.refuses && refused && !w.waits && !w.doubts && !w.forgotten && w.knownReference() {
+		return w.refusedAlready()
 	}
 	// A LATE_OUTCOME row may leave a doubt that the last other row does not have.
 	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.openSend()
@@ -164,6 +168,17 @@ func (w *weighing) decide() Verdict {
 	case w.waits:
 		w.keepWaiting()
 	}
+	return VerdictLate
+}
+
+// refusedAlready stores a report that is no news, because the rail's answer had ended the
+// payment as refused: if its event is delivered again after a replay, it must not count
+// against the execution of the send that followed.
+func (w *weighing) refusedAlready() Verdict {
+	if !w.reported {
+		return VerdictRepeated
+	}
+	w.append(LateOutcome, w.o.AttemptID, 0, w.last.OutcomeUnknown, w.weight, w.o.RailReference)
 	return VerdictLate
 }
 

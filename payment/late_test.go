@@ -89,6 +89,9 @@ func TestLate(t *testing.T) {
 		{parked, "", 1, payment.ResultAccepted, "SETTLED", "LATE_OUTCOME(1:EXECUTED)? DISPATCHED(1:EXECUTED)", "", ""},
 		{"DISPATCHING PARKED(1:TAMPERED) LATE_OUTCOME(0:UNKNOWN)?", "", 9, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(0:REFUSED_FINAL)", "", ""},
 		{refused, "", 1, payment.ResultRefusedFinal, "REPEATED", "", "", ""},
+		// The event of a report is kept, once.
+		{refused, "", 0, payment.ResultRefused, "LATE", "LATE_OUTCOME(0:REFUSED)", "", ""},
+		{refused + " LATE_OUTCOME(0:REFUSED)", "", 0, payment.ResultRefused, "REPEATED", "", "", ""},
 		// What is reported after a send may be of that send, and an end of ours is not the
 		// rail's word.
 		{again + " UNKNOWN(3:UNKNOWN)? PARKED? LATE_OUTCOME(0:REFUSED)?", "", 0, payment.ResultRefused, "REPEATED", "", "", ""},

@@ -24,8 +24,9 @@ func paymentSkipCommand() *cobra.Command {
 			"with order STRICT. Only one that has ended or is parked is passed. Nothing about it changes: its money is as\n" +
 			"certain as before, and its dead letter stays open. A replay, and an inquiry that an operator asks for, put it\n" +
 			"in front of those that still wait.\n\n" +
-			"Refused (exit code 9) where it is not the head of a line, behind which others wait, and where it is pending or\n" +
-			"claimed: cancel it then, or change its due time with payment reschedule.\n\n" + idHelp,
+			"Refused (exit code 9) where it is not the head of a line, behind which others wait; where no relayer has\n" +
+			"advanced the line since it changed, because the rail is paused or none serves it; and where it is pending\n" +
+			"or claimed: cancel it then, or change its due time with payment reschedule.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {

@@ -31,8 +31,9 @@ func pruneCommand() *cobra.Command {
 		Long: "Remove the dead letters that were closed, and the heartbeats of components that ended, before a time. It\n" +
 			"is an age, such as 90d or 2160h, or a time, such as 2026-01-01T00:00:00Z, and at least 7 days ago by the clock\n" +
 			"of the database. What a rule or a proof still needs stays: the letter of a FAILED payment until its month has\n" +
-			"left the archive, one of reason UNCLAIMABLE likewise, and the last relayer's heartbeat. The archive, the\n" +
-			"registry and the operator log are never pruned (docs/operations.md#retention).\n\n" +
+			"left the archive, and the last relayer's heartbeat. So does a letter of reason UNCLAIMABLE until then: nothing\n" +
+			"else says that a row was quarantined, and why. The archive, the registry and the operator log are never\n" +
+			"pruned (docs/operations.md#retention).\n\n" +
 			"It looks at " + strconv.Itoa(operator.PruneBatch) + " rows in a transaction. Each that removes some has a row of " +
 			"the operator log,\nwhich names them: Ctrl-C leaves the batches that are done. Connects with RAILHEAD_OPERATOR_URL.",
 		Example: "  railhead prune --dead-before 90d --dry-run --reason \"what would go\"\n" +

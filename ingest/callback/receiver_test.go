@@ -248,7 +248,7 @@ func TestConflictingSends(t *testing.T) {
 		{"EXECUTED RS1", "EXECUTED RS2", []string{"IN", "CONFLICT"}, ", letter CONFLICT pending"},
 		{"EXECUTED RS1", "REFUSED RS1", []string{"IN", "CONFLICT"}, ", letter CONFLICT pending"},
 		{"REFUSED RS1", "EXECUTED RS1", []string{"IN", "CONFLICT"}, ", letter CONFLICT pending"},
-		{"REFUSED RS1", "REFUSED RS1", []string{"IN", "REPEATED"}, ", letter FAILED pending"},
+		{"REFUSED RS1", "REFUSED RS1", []string{"IN", "LATE"}, ", letter FAILED pending"},
 	} {
 		id := w.claim(w.enqueue()).OutboxID
 		for n, word := range []string{c.first, c.second} {

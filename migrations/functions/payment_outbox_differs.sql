@@ -3,10 +3,10 @@
 --   The names of those arguments of a repeated call that differ from the first call, in this order;
 --   {} if none does. They are not part of the content: the call is not a conflict, and the first
 --   values stay in force. Null if the answer is not known, because the instruction's rows have left
---   the archive, or because it was quarantined and replayed, which sets other times. A not_before
---   that was already past at the enqueue equals none.
--- reads: payment_outbox_instructions, payment_dead_letters, payment_outbox_pending, payment_outbox_attempts,
---          payment_operator_log.
+--   the archive, because it was quarantined before its first claim, or because it was quarantined
+--   and replayed, which sets other times. A not_before that was already past at the enqueue equals
+--   none.
+-- reads:   payment_outbox_instructions, payment_outbox_pending, payment_outbox_attempts, payment_operator_log.
 -- called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_differs(
   outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer, send_once boolean) RETURNS text[]
@@ -19,7 +19,12 @@ DECLARE
   first record;
   once  boolean := (SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1);
 BEGIN
-  IF EXISTS (SELECT FROM {cell}.payment_dead_letters d WHERE d.outbox_id = $1 AND d.reason = 'UNCLAIMABLE') THEN
+  -- A replay of a quarantined row is the only one whose entry names no letter. The log keeps it; the
+  -- dead letter has another reason once it was opened again.
+  IF EXISTS (
+    SELECT FROM {cell}.payment_operator_log l
+    WHERE l.outbox_id = $1 AND l.act = 'REPLAY' AND NOT l.detail ? 'letter')
+  THEN
     RETURN NULL;
   END IF;
   -- Later rows may hold times that a replay has set.
@@ -34,7 +39,8 @@ BEGIN
     FROM {cell}.payment_outbox_pending p
     WHERE p.outbox_id = $1;
   END IF;
-  IF NOT FOUND THEN
+  -- The due time of a quarantined row is gone.
+  IF NOT FOUND OR first.next_attempt_at = 'infinity' THEN
     RETURN NULL;
   END IF;
   -- An instruction that is older than payment_outbox_instructions has no send_once: it is sent as

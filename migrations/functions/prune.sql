@@ -8,8 +8,8 @@
 --   A dead letter is removed if it was closed before the time, and nothing that is decided or shown of
 --   the payment depends on it. Of an instruction that is in the archive, that is so once it is
 --   DISPATCHED or CANCELLED. The letter of a FAILED one shows that an operator handled the failure,
---   which is proven, and that it is not to be replayed. One of reason UNCLAIMABLE shows that a replay
---   may have changed times which a repeated call is compared with. A letter also stays while its
+--   which is proven, and that it is not to be replayed. One of reason UNCLAIMABLE stays too: no row of
+--   the archive shows that the instruction was quarantined, and why. A letter also stays while its
 --   instruction is in pending or is not in the registry, and while no row has its payload, because a
 --   letter that is opened again gets the amount from there. If the month has left the archive,
 --   nothing opens a letter again, and a closed one is removed whatever its reason.

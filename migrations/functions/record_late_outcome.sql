@@ -168,15 +168,7 @@ BEGIN
       END IF;
 
       knows_for := CASE WHEN executes AND of_send THEN {cell}.rail_knows_keys_for(o.outbox_id) END;
-      IF refuses AND last.state = 'FAILED'
-        AND last.result IN ({refusing_results}) AND last.error_code IS DISTINCT FROM 'RESOLVED'
-        AND NOT is_waiting AND NOT doubts AND NOT forgotten
-        -- A new reference is stored: the rail may still report an execution under it.
-        AND (o.rail_reference IS NULL OR EXISTS (
-          SELECT FROM {cell}.payment_outbox_attempts a
-          WHERE a.outbox_id = o.outbox_id AND a.result IN ({refusing_results}) AND a.rail_reference = o.rail_reference
-            AND a.error_code IS DISTINCT FROM 'RESOLVED'))
-        OR EXISTS (
+      IF EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts a
         WHERE a.outbox_id = o.outbox_id
           AND CASE
@@ -217,6 +209,25 @@ BEGIN
               AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
       THEN
         RETURN 'REPEATED';
+      END IF;
+      IF refuses AND last.state = 'FAILED'
+        AND last.result IN ({refusing_results}) AND last.error_code IS DISTINCT FROM 'RESOLVED'
+        AND NOT is_waiting AND NOT doubts AND NOT forgotten
+        -- A new reference is stored: the rail may still report an execution under it.
+        AND (o.rail_reference IS NULL OR EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts a
+          WHERE a.outbox_id = o.outbox_id AND a.result IN ({refusing_results}) AND a.rail_reference = o.rail_reference
+            AND a.error_code IS DISTINCT FROM 'RESOLVED'))
+      THEN
+        IF o.claim_no IS NOT NULL THEN
+          RETURN 'REPEATED';
+        END IF;
+        -- It is no news, but its event may be delivered again after a replay, and would then count
+        -- against the execution of the send that followed. By this row it is MINE, and other events
+        -- that report the same now are REPEATED.
+        PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', NULL,
+          coalesce(last.outcome_unknown, false), weight, o.rail_reference);
+        RETURN 'LATE';
       END IF;
 
       still_unknown := CASE
