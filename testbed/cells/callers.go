@@ -22,9 +22,16 @@ const (
 	between   = 150 * time.Millisecond // two tries of a call
 )
 
+// door is a way by which callers enqueue.
+type door interface {
+	Enqueue(ctx context.Context, in railhead.Instruction) (railhead.Receipt, error)
+	Status(ctx context.Context, key railhead.Key) (railhead.Status, error)
+}
+
 // order is one instruction, and all that callers were told of it.
 type order struct {
 	railhead.Instruction
+	HTTP     bool // it is called for over HTTP alone: there a key is another one
 	Amount   string
 	Receipts []receipt
 	Said     []saying
@@ -109,6 +116,7 @@ func (w *world) newOrder(draws *rand.Rand) *order {
 		RailType: railTypes[draws.IntN(len(railTypes))],
 	}}
 	o.Payload = payload(participant, o.Amount)
+	o.HTTP = w.overHTTP[participant] != nil && draws.IntN(2) == 0
 	w.orders = append(w.orders, o)
 	return o
 }
@@ -145,9 +153,11 @@ func (w *world) enqueue(ctx context.Context, o *order, draws *rand.Rand) (over b
 	if draws.IntN(10) == 0 {
 		within = time.Duration(draws.Int64N(int64(hasty)))
 	}
-	client := w.routed[draws.IntN(len(w.routed))]
+	client := w.doorOf(o, draws)
 	var both sync.WaitGroup
-	if draws.IntN(4) == 0 {
+	if o.HTTP && draws.IntN(4) == 0 {
+		both.Go(func() { _ = w.try(ctx, w.overHTTP[o.ParticipantID][0], o, patience) })
+	} else if !o.HTTP && draws.IntN(4) == 0 {
 		old := w.cells[o.bucket()*len(w.cells)/outbox.Buckets]
 		if draws.IntN(2) == 0 {
 			old = w.cells[draws.IntN(len(w.cells))]
@@ -166,20 +176,30 @@ func (w *world) enqueue(ctx context.Context, o *order, draws *rand.Rand) (over b
 	return err == nil || lasting(err)
 }
 
+// doorOf draws a client that routes by the map.
+func (w *world) doorOf(o *order, draws *rand.Rand) door {
+	if o.HTTP {
+		return w.overHTTP[o.ParticipantID][draws.IntN(apis)]
+	}
+	return w.routed[draws.IntN(len(w.routed))]
+}
+
 // lasting reports whether an instruction is refused for good.
 func lasting(err error) bool {
 	return errors.Is(err, railhead.ErrInvalid) || errors.Is(err, railhead.ErrConflict)
 }
 
 // try calls once, and notes what it is told.
-func (w *world) try(ctx context.Context, client *railhead.Client, o *order, within time.Duration) error {
+func (w *world) try(ctx context.Context, client door, o *order, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	from := time.Now()
 	got, err := client.Enqueue(ctx, o.Instruction)
 	switch {
 	case err == nil:
-		w.told(o, got, from)
+		if w.told(o, got, from); o.HTTP {
+			w.count(callOverHTTP)
+		}
 	case lasting(err):
 		w.wrong(o, "it was refused: %v", err)
 	case errors.Is(err, railhead.ErrCommitUnknown):
@@ -208,7 +228,7 @@ func (w *world) repeat(ctx context.Context, draws *rand.Rand) {
 		if o == nil {
 			continue
 		}
-		client, again := w.routed[draws.IntN(len(w.routed))], o.Instruction
+		client, again := w.doorOf(o, draws), o.Instruction
 		try, cancel := context.WithTimeout(ctx, patience)
 		switch from := time.Now(); draws.IntN(6) {
 		case 0:
@@ -267,42 +287,6 @@ func (w *world) old(draws *rand.Rand) *order {
 		o := w.orders[draws.IntN(len(w.orders))]
 		if len(o.Receipts) > 0 && time.Since(o.Receipts[0].To) > aged && (!ofMoved || w.hasMoved[o.bucket()]) {
 			return o
-		}
-	}
-	return nil
-}
-
-// batch is how many instructions the last calls have.
-const batch = 500
-
-// repeatAll repeats every key once more, and asks for every status, when all is at rest.
-func (w *world) repeatAll(ctx context.Context) error {
-	for n := 0; n < len(w.orders); n += batch {
-		some := w.orders[n:min(n+batch, len(w.orders))]
-		again, keys := make([]railhead.Instruction, len(some)), make([]railhead.Key, len(some))
-		for i, o := range some {
-			again[i], keys[i] = o.Instruction, railhead.Key{InstructionID: o.InstructionID, IdempotencyKey: o.IdempotencyKey}
-		}
-		from := time.Now()
-		statuses, err := w.routed[0].Statuses(ctx, keys)
-		if err != nil {
-			return err
-		}
-		results, err := w.routed[1].EnqueueBatch(ctx, again)
-		if err != nil {
-			return err
-		}
-		for i, o := range some {
-			if results[i].Fault != nil {
-				w.wrong(o, "its repetition was refused: %v", results[i].Fault)
-			} else {
-				w.told(o, results[i].Receipt, from)
-			}
-			if statuses[i] == nil {
-				w.wrong(o, "no cell has it")
-			} else {
-				w.saw(o, *statuses[i], from)
-			}
 		}
 	}
 	return nil

@@ -36,13 +36,14 @@ var breakages = []act{
 	{"kill of a relayer", 3, kill("relayer")},
 	{"kill of a reaper", 1, kill("reaper")},
 	{"kill of a receiver of callbacks", 1, kill("callbacks")},
+	{"kill of an API", 2, (*world).killAPI},
 	{"cut", 3, (*world).cut},
 }
 
 // killedCommand is what else the nemesis does; the others are what callers have to meet.
 const killedCommand = "kill of an operator's command"
 
-var others = []string{killedCommand, assignment, moving, "refusal of an old map", "unknown outcome",
+var others = []string{killedCommand, assignment, moving, callOverHTTP, "refusal of an old map", "unknown outcome",
 	"repetition of an old key", "refusal of another amount", "refusal of a second key"}
 
 // missing are the acts that never happened.
@@ -258,6 +259,14 @@ func kill(kind string) func(w *world, ctx context.Context, draws *rand.Rand) err
 		}
 		return s.start()
 	}
+}
+
+func (w *world) killAPI(_ context.Context, draws *rand.Rand) error {
+	s := w.apis[draws.IntN(len(w.apis))]
+	if err := s.kill(); err != nil {
+		return err
+	}
+	return s.start()
 }
 
 // cut refuses every connection of a cell for a while, that of its own services too.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead"
 	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
@@ -104,14 +105,14 @@ func (c *cell) ids(ctx context.Context, state payment.State) (ids []string, err 
 	return ids, err
 }
 
-// stop ends all services, none of which may have ended by itself.
+// stop ends the services of the cells. None of all services may have ended by itself.
 func (w *world) stop(context.Context) error {
-	for _, s := range w.services() {
+	for _, s := range slices.Concat(w.services(), w.apis) {
 		if err := s.Died(); err != nil {
 			return err
 		}
 	}
-	return w.stopServices()
+	return stopAll(w.services())
 }
 
 // prove runs the proofs in every cell.
@@ -123,4 +124,61 @@ func (w *world) prove(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// batch is how many instructions the last calls have.
+const batch = 500
+
+// repeatAll repeats every key once more, and asks for every status, when all is at rest.
+func (w *world) repeatAll(ctx context.Context) error {
+	var bySQL []*order
+	for _, o := range w.orders {
+		if !o.HTTP {
+			bySQL = append(bySQL, o)
+			continue
+		}
+		from := time.Now()
+		status, err := w.doorOf(o, w.draws).Status(ctx,
+			railhead.Key{InstructionID: o.InstructionID, IdempotencyKey: o.IdempotencyKey})
+		w.atRest(o, &status, from, err)
+		_ = w.try(ctx, w.doorOf(o, w.draws), o, patience)
+	}
+	for some := range slices.Chunk(bySQL, batch) {
+		again, keys := make([]railhead.Instruction, len(some)), make([]railhead.Key, len(some))
+		for i, o := range some {
+			again[i], keys[i] = o.Instruction, railhead.Key{InstructionID: o.InstructionID, IdempotencyKey: o.IdempotencyKey}
+		}
+		from := time.Now()
+		statuses, err := w.routed[0].Statuses(ctx, keys)
+		if err != nil {
+			return err
+		}
+		results, err := w.routed[1].EnqueueBatch(ctx, again)
+		if err != nil {
+			return err
+		}
+		for i, o := range some {
+			if results[i].Fault != nil {
+				w.wrong(o, "its repetition was refused: %v", results[i].Fault)
+			} else {
+				w.told(o, results[i].Receipt, from)
+			}
+			w.atRest(o, statuses[i], from, nil)
+		}
+	}
+	return nil
+}
+
+// atRest notes a status that was asked for when all is at rest: every cell can be reached.
+func (w *world) atRest(o *order, status *railhead.Status, from time.Time, err error) {
+	switch {
+	case err != nil:
+		w.wrong(o, "its status: %v", err)
+	case status == nil:
+		w.wrong(o, "no cell has it")
+	case status.State == railhead.StateElsewhere:
+		w.wrong(o, "every cell says that it is elsewhere")
+	default:
+		w.saw(o, *status, from)
+	}
 }

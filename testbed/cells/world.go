@@ -33,8 +33,10 @@ type world struct {
 	joined   int // how many of them are in the directory: a setting that leads to no cell of it stops operators
 	banks    []*simrail.Bank
 	fan      *fan
-	routed   []*railhead.Client // each with another home
-	draws    *rand.Rand         // of the start
+	routed   []*railhead.Client                // each with another home
+	apis     []*service                        // each serves all cells, beginning with another one
+	overHTTP map[string][]*railhead.HTTPClient // by participant, one for each API
+	draws    *rand.Rand                        // of the start
 
 	broken [][]string // commands of operators that were broken off, perhaps
 
@@ -50,8 +52,9 @@ type cell struct {
 	name, schema string
 	cluster      *pgserver.Server
 	wire         *faults.Wire
-	addr         string              // of the wire
-	admin        *pgxpool.Pool       // not by the wire
+	addr         string        // of the wire
+	admin        *pgxpool.Pool // not by the wire
+	adminURL     string
 	direct       *railhead.Client    // of callers whose map is old: it knows no other cell
 	services     map[string]*service // by kind
 }
@@ -106,6 +109,7 @@ func (w *world) start(ctx context.Context) (err error) {
 	}
 	for _, step := range []func(context.Context) error{
 		w.startClusters, w.startCells, w.startBanks, w.startServices, w.beginDirectory, w.openClients,
+		w.startAPIs,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -163,6 +167,7 @@ func (c *cell) install(ctx context.Context) error {
 	if err := c.cluster.AllowTCP(ctx, slices.Collect(maps.Keys(install.Logins()))...); err != nil {
 		return err
 	}
+	c.adminURL = admin
 	if c.admin, err = pgxpool.New(ctx, admin+"&search_path="+c.schema); err != nil {
 		return err
 	}
@@ -289,18 +294,20 @@ func (w *world) services() (all []*service) {
 	return all
 }
 
-// stopServices ends the services in order.
-func (w *world) stopServices() error {
+// stopAll ends services in order.
+func stopAll(services []*service) error {
 	var all []error
-	for _, s := range w.services() {
-		all = append(all, s.Stop(30*time.Second))
+	for _, s := range services {
+		if s.Process != nil {
+			all = append(all, s.Stop(30*time.Second))
+		}
 	}
 	return errors.Join(all...)
 }
 
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
-	all := []error{w.stopServices()}
+	all := []error{stopAll(w.services()), stopAll(w.apis)}
 	for _, client := range w.routed {
 		client.Close()
 	}
