@@ -45,6 +45,7 @@ type apiCell struct {
 	setting string // empty: there is one
 	heart   *service.Heart
 	setAway func(away bool)
+	away    atomic.Bool // its calls are answered with 503 at once
 	broken  atomic.Bool // only an operator can mend it
 	last    error       // of the last heartbeat; for the goroutine that sends them
 }
@@ -135,24 +136,33 @@ func (a *apiService) ofSeveral(
 func newAPICell(
 	s settings, send func(context.Context, outbox.Heartbeat) (outbox.Pulse, error), setAway func(bool), log *slog.Logger,
 ) *apiCell {
+	c := &apiCell{setting: s.Setting}
+	c.setAway = func(away bool) {
+		c.away.Store(away)
+		setAway(away)
+	}
 	beat := func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 		pulse, err := send(ctx, beat)
 		// Until a heartbeat is written again each call is answered at once. A heartbeat that the end of
 		// the process cut off shows nothing.
 		if !service.Denied(err) && !errors.Is(err, context.Canceled) {
-			setAway(err != nil)
+			c.setAway(err != nil)
 		}
 		return pulse, err
 	}
 	config := s.heart("ingest", s.variable("RAILHEAD_API_URL")+" takes a member of railhead_api")
-	return &apiCell{setting: s.Setting, setAway: setAway, heart: service.NewHeart(config, beat, log)}
+	c.heart = service.NewHeart(config, beat, log)
+	return c
 }
 
 // ready returns an error if the cell can't be written to.
 func (c *apiCell) ready() error {
 	err := c.heart.Ready()
-	if err == nil && c.broken.Load() {
+	switch {
+	case c.broken.Load():
 		err = errors.New("it needs an operator")
+	case err == nil && c.away.Load():
+		err = errors.New("the last heartbeat was not recorded, and calls are answered with 503")
 	}
 	if err != nil && c.setting != "" {
 		err = fmt.Errorf("cell %s: %w", c.setting, err)
@@ -162,7 +172,7 @@ func (c *apiCell) ready() error {
 
 // every is the time between heartbeats, which is shorter while the database can't be reached.
 func (c *apiCell) every() time.Duration {
-	if c.ready() != nil {
+	if c.away.Load() && !c.broken.Load() {
 		return min(c.heart.Every(), awayBeat)
 	}
 	return c.heart.Every()
@@ -210,17 +220,18 @@ func (a *apiService) Run(ctx context.Context) error {
 	a.log.InfoContext(ctx, "taking instructions over HTTP", "addr", listener.Addr().String())
 	defer context.AfterFunc(ctx, func() { a.draining.Store(true) })()
 	loops := []func(context.Context) error{func(ctx context.Context) error { return a.api.Serve(ctx, listener) }}
-	for n, each := range a.cells {
+	for _, each := range a.cells {
 		loops = append(loops, func(ctx context.Context) error {
-			return service.Repeat(ctx, each.every, func(ctx context.Context) error {
-				err := a.beat(ctx, each)
-				if err == nil && n == 0 {
-					a.note(ctx)
-				}
-				return err
-			})
+			return service.Repeat(ctx, each.every, func(ctx context.Context) error { return a.beat(ctx, each) })
 		})
 	}
+	// A cell that does not answer keeps no heartbeat waiting.
+	loops = append(loops, func(ctx context.Context) error {
+		return service.Repeat(ctx, a.cells[0].heart.Every, func(ctx context.Context) error {
+			a.note(ctx)
+			return nil
+		})
+	})
 	if err = service.Together(ctx, loops...); !service.Fatal(err) {
 		a.ended(ctx)
 	}
@@ -249,6 +260,7 @@ func (a *apiService) check(ctx context.Context) error {
 // beat returns an error where the API can't work on what it is connected to: on none of several cells.
 func (a *apiService) beat(ctx context.Context, c *apiCell) error {
 	err := c.heart.Beat(ctx, "running")
+	again := err != nil && c.last != nil && err.Error() == c.last.Error()
 	c.last = err
 	c.broken.Store(service.Fatal(err))
 	if !service.Fatal(err) {
@@ -256,10 +268,13 @@ func (a *apiService) beat(ctx context.Context, c *apiCell) error {
 	}
 	c.setAway(true)
 	for _, each := range a.cells {
-		if !each.broken.Load() {
-			a.log.ErrorContext(ctx, "this cell is not served, and the others are", "cell", c.setting, "error", err)
-			return nil
+		if each.broken.Load() {
+			continue
 		}
+		if !again {
+			a.log.ErrorContext(ctx, "this cell is not served, and the others are", "cell", c.setting, "error", err)
+		}
+		return nil
 	}
 	return err
 }

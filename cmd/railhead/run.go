@@ -61,7 +61,9 @@ func serviceCommands() []*cobra.Command {
 			Long: "Accept instructions over HTTP on RAILHEAD_API_ADDR, with tokens (railhead token create), and return their\n" +
 				"outcomes: docs/openapi.json describes it. Connects with RAILHEAD_API_URL as a member of railhead_api. Set\n" +
 				"RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE, or put TLS in front of it: tokens go over the wire.\n" +
-				"After SIGTERM it accepts no more requests and answers those under way. Any number may run.",
+				"After SIGTERM it accepts no more requests and answers those under way. Any number may run.\n\n" +
+				"With RAILHEAD_CELLS it serves several cells of a directory, each with a connection string of its own, such as\n" +
+				"RAILHEAD_API_URL_WEST.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "api") },
 		},
 		eventsCommand(),

@@ -81,7 +81,26 @@ func openAdmin(ctx context.Context, s settings, setting string) (adminCell, erro
 		return adminCell{}, errors.Join(fmt.Errorf("becoming %s: %w", migrations.OwnerRole, err),
 			one.conn.Close(context.WithoutCancel(ctx)))
 	}
+	named, err := operator.OwnSetting(ctx, one.conn, one.schema)
+	if err == nil {
+		if err = leadsTo(cell, "RAILHEAD_ADMIN_URL", named); err != nil {
+			err = usage(err)
+		}
+	}
+	if err != nil {
+		return adminCell{}, errors.Join(err, one.conn.Close(context.WithoutCancel(ctx)))
+	}
 	return one, nil
+}
+
+// leadsTo returns an error if the variable of a cell leads to one that has another setting in its map. A cell
+// without a map has none, and is not recognised.
+func leadsTo(cell settings, variable, named string) error {
+	if named == "" || named == cell.Setting {
+		return nil
+	}
+	return fmt.Errorf("%s leads to the cell that has setting %s in its map: correct the variable",
+		cell.variable(variable), named)
 }
 
 // createInCells creates a token in the first cell, and puts it in force in the others.
@@ -304,5 +323,17 @@ func revokeIn(ctx context.Context, s settings, setting, id, reason string) (was 
 		return false, usage(fmt.Errorf("%s: %w", cell.variable("RAILHEAD_OPERATOR_URL"), err))
 	}
 	defer one.Close()
+	d, err := one.Directory(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, each := range d.Cells {
+		if each.Name != d.Here {
+			continue
+		}
+		if err := leadsTo(cell, "RAILHEAD_OPERATOR_URL", each.Setting); err != nil {
+			return false, err
+		}
+	}
 	return one.RevokeToken(ctx, id, reason)
 }

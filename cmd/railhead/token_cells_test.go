@@ -116,3 +116,31 @@ func TestTokenInCells(t *testing.T) {
 	}
 	operator.want(exitNotFound, "token", "revoke", "none", "--cells", "EAST,WEST", "--reason", "a test")
 }
+
+// TestTokenWhereASettingLeadsElsewhere: what another cell's database says is not taken for the cell's own answer.
+func TestTokenWhereASettingLeadsElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newCellWorld(t)
+	acts := w.at("east")
+	w.said(acts.want(exitOK, "cell", "add", "east", "--setting", "EAST", "--first", "--reason", "we grow"))
+	w.said(acts.want(exitOK, "cell", "add", "west", "--setting", "WEST", "--reason", "we grow"))
+	admin := command{t: t, env: w.inCells("RAILHEAD_ADMIN_URL", "")}
+	create := []string{"token", "create", "--name", "shop", "--participant", "p1", "--expires-in", "1h", "--reason",
+		"a test", "--cells", "EAST,WEST"}
+	admin.want(exitOK, create...)
+	var id string
+	w.cells["west"].QueryRow(`SELECT token_id FROM railhead.payment_api_tokens`, nil, &id)
+	const advice = "_WEST leads to the cell that has setting EAST in its map: correct the variable"
+	swapped := command{t: t, env: append(acts.env, "RAILHEAD_OPERATOR_URL_WEST="+w.cells["east"].URL(celltest.Operator))}
+	if got := swapped.want(exitPartial, "token", "revoke", id, "--reason", "a test", "--cells",
+		"EAST,WEST"); !strings.Contains(got.errors, "RAILHEAD_OPERATOR_URL"+advice) {
+		t.Errorf("revoke: %s%s", got.out, got.errors)
+	}
+	if n := w.cells["west"].Int(`SELECT count(*) FROM railhead.payment_api_tokens WHERE revoked_at IS NULL`); n != 1 {
+		t.Errorf("%d tokens are in force in west", n)
+	}
+	swapped = command{t: t, env: append(admin.env, "RAILHEAD_ADMIN_URL_WEST="+w.cells["east"].URL(""))}
+	if got := swapped.want(exitUsage, create...); !strings.Contains(got.errors, "RAILHEAD_ADMIN_URL"+advice) {
+		t.Errorf("create: %s%s", got.out, got.errors)
+	}
+}

@@ -55,6 +55,24 @@ func severalOverHTTP(t *testing.T, both map[string]*cellOverHTTP) (*cellOverHTTP
 	return c, store
 }
 
+// asOne is an API of one cell alone, with the event keys of that of several.
+func asOne(t *testing.T, of *cellOverHTTP) *cellOverHTTP {
+	t.Helper()
+	store, err := door.Open(t.Context(), ledger.Config{URL: of.URL(celltest.API), Cell: of.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	made, err := api.New(api.Config{EventKeys: [][]byte{[]byte(strings.Repeat("k", 32))}}, store, nil,
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cellOverHTTP{fakeDoor: &fakeDoor{t: t, serve: httptest.NewServer(made.Handler())}, token: of.token}
+	t.Cleanup(c.serve.Close)
+	return c
+}
+
 // ofP2 is an instruction of p2 with an id.
 func ofP2(id string) string { return strings.Replace(instructionOf(id), `"p1"`, `"p2"`, 1) }
 
@@ -209,4 +227,8 @@ func TestEventsOfSeveralCells(t *testing.T) {
 		t.Errorf("by a token of west: %d %s", page.status, page.text)
 	}
 	c.want("by it, of another cell", by("&cell=EAST"), 403, "rule", "CELL")
+	// An API of east alone, with the same keys, makes a token that names no cell.
+	made = asOne(t, both["EAST"]).asks("POST", "/v1/events/tokens", `{"expires_in": 600}`)
+	c.want("a token of an API of one cell", made, 201)
+	c.want("by that, of a cell", by("&cell=WEST"), 403, "rule", "CELL")
 }

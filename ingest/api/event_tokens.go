@@ -137,9 +137,10 @@ func (a *API) shown(r *http.Request) (who outbox.Bearer, narrow *narrowed, ok bo
 	return outbox.Bearer{Token: [32]byte(n.Token), Certificate: n.Certificate}, &n, true
 }
 
-// narrows restricts a request to what an event token allows.
-func (n narrowed) narrows(l *listening) *Problem {
-	if n.Cell != "" && l.who.Cell != "" && l.who.Cell != n.Cell {
+// narrows restricts a request to what an event token allows. Where several cells are served, a token that names
+// none was made by a process of one cell, which it does not say.
+func (n narrowed) narrows(l *listening, several bool) *Problem {
+	if several && n.Cell == "" || n.Cell != "" && l.who.Cell != "" && l.who.Cell != n.Cell {
 		return kindForbidden.of("token", "CELL", "The token is for events of another cell.")
 	}
 	l.who.Cell = cmp.Or(l.who.Cell, n.Cell)

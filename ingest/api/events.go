@@ -63,7 +63,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	l.who.Bearer = bearer(r.Context())
 	if narrow, ok := r.Context().Value(narrowKey{}).(narrowed); ok {
-		if problem := narrow.narrows(&l); problem != nil {
+		if problem := narrow.narrows(&l, len(a.config.Cells) > 0); problem != nil {
 			problem.write(w)
 			return
 		}

@@ -96,6 +96,20 @@ func ReadToken(ctx context.Context, conn querier, cell, id string) (StoredToken,
 	return found, nil
 }
 
+// OwnSetting returns the setting that the cell's own map gives it; empty: the cell is in no directory. The
+// connection is an administrator's, as the cell's owner.
+func OwnSetting(ctx context.Context, conn querier, cell string) (string, error) {
+	loaded, err := store.LoadStatements(cell)
+	if err != nil {
+		return "", err
+	}
+	var setting pgtype.Text
+	if err := conn.QueryRow(ctx, loaded["own_setting"]).Scan(&setting); err != nil {
+		return "", fmt.Errorf("reading the cell's own setting: %w", store.Refusal(err))
+	}
+	return setting.String, nil
+}
+
 // CopyToken puts a token of another cell in force, whose bearer presents the same text, and reports
 // whether the cell lacked it. One that is revoked, or has other rights, is not changed, and is an error.
 func CopyToken(ctx context.Context, conn querier, cell, id string, of StoredToken, reason string) (bool, error) {
