@@ -23,6 +23,13 @@ type BucketCell struct {
 	Schema  string
 	Version int  // counts the cells of the bucket; 0: no map
 	Here    bool // whether it is the cell that the copy is of
+	// Disputed: copies name different cells for this version. Which of them takes the bucket is not known.
+	Disputed bool
+}
+
+// is reports whether two copies name the same cell.
+func (c BucketCell) is(other BucketCell) bool {
+	return c.Cell == other.Cell && c.Setting == other.Setting && c.Schema == other.Schema
 }
 
 // CellMap is a copy of the map of cells, by bucket. In that of a cell without a map every Version is 0.
@@ -42,12 +49,33 @@ func (m *CellMap) Whole() bool {
 	return true
 }
 
-// Merge takes what another copy knows better, and reports whether that was anything.
+// Merge takes what another copy knows better, and reports whether that was anything. A bucket for which
+// the copies name different cells, with one version, is Disputed, until a copy has a newer version.
 func (m *CellMap) Merge(other *CellMap) (changed bool) {
 	for bucket := range other {
-		if other[bucket].Version > m[bucket].Version {
-			m[bucket], changed = other[bucket], true
+		mine, its := &m[bucket], other[bucket]
+		switch {
+		case its.Version > mine.Version:
+			*mine, changed = its, true
+		case its.Version == mine.Version && !mine.Disputed && (its.Disputed || !mine.is(its)):
+			mine.Disputed, changed = true, true
 		}
 	}
 	return changed
+}
+
+// Apart reports whether two copies are of different directories, with a bucket about which they contradict
+// each other: of those for which they have the same version they agree on none. Where a cell of one
+// directory was restored, its copy contradicts others on some buckets alone.
+func (m *CellMap) Apart(other *CellMap) (bucket int, apart bool) {
+	for n := range m {
+		switch {
+		case m[n].Version == 0 || m[n].Version != other[n].Version:
+		case m[n].is(other[n]):
+			return 0, false
+		default:
+			bucket, apart = n, true
+		}
+	}
+	return bucket, apart
 }

@@ -242,13 +242,13 @@ func (a *apiService) Run(ctx context.Context) error {
 // enqueue asks.
 func (a *apiService) check(ctx context.Context) error {
 	for _, each := range a.cells {
-		if errors.Is(each.last, door.ErrOtherSetting) {
+		if errors.Is(each.last, door.ErrOtherSetting) || errors.Is(each.last, door.ErrOtherDirectory) {
 			return usage(each.last)
 		}
 	}
 	err := a.store.CheckKeys(ctx)
 	switch {
-	case errors.Is(err, outbox.ErrSecondKeys):
+	case errors.Is(err, outbox.ErrSecondKeys), errors.Is(err, door.ErrOtherDirectory):
 		return usage(err)
 	case service.Denied(err) && a.settings.Cells != "":
 		return fmt.Errorf("a cell denies enqueues by a process that serves several: railhead roles apply grants them: %w",

@@ -117,8 +117,9 @@ func keysOf(cell *celltest.Cell) int {
 	return cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys`)
 }
 
-// TestAPIOfSeveralCellsIsChecked: a process does not start with a setting that leads to another cell, where one key
-// could be two payments, or without the right to enqueue in none but cells that have a map.
+// TestAPIOfSeveralCellsIsChecked: a process does not start with a setting that leads to another cell, or with cells of
+// two directories, where one key could be two payments, or without the right to enqueue in none but cells that have a
+// map.
 func TestAPIOfSeveralCellsIsChecked(t *testing.T) {
 	t.Parallel()
 	w := twoCellsBegun(t)
@@ -131,6 +132,9 @@ func TestAPIOfSeveralCellsIsChecked(t *testing.T) {
 	}
 	says(exitUsage, "for cell NORTH: set RAILHEAD_API_URL_NORTH", "RAILHEAD_CELLS=EAST,NORTH")
 	says(exitUsage, "a setting leads to another cell", "RAILHEAD_API_URL_WEST="+w.cells["east"].URL(celltest.API))
+	other := newCellWorld(t)
+	other.at("west").want(exitOK, "cell", "add", "west", "--setting", "WEST", "--first", "--reason", "another one")
+	says(exitUsage, "a cell is of another directory", "RAILHEAD_API_URL_WEST="+other.cells["west"].URL(celltest.API))
 	w.cells["west"].Exec(`REVOKE EXECUTE ON FUNCTION railhead.require_directory FROM railhead_api`)
 	says(exitDenied, "railhead roles apply grants them")
 	w.cells["west"].Exec(`GRANT EXECUTE ON FUNCTION railhead.require_directory TO railhead_api`)

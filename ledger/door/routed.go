@@ -40,10 +40,14 @@ func OpenRouted(ctx context.Context, cells []Cell) (*Routed, error) {
 			return nil, fmt.Errorf("setting %s: %w", each.Setting, err)
 		}
 		d.db.Prefer(route.Statements)
-		r.cells = append(r.cells, &served{Door: d, setting: each.Setting, schema: each.Config.Cell})
+		r.cells = append(r.cells, &served{Door: d, setting: each.Setting, schema: each.Config.Cell,
+			calls: make(chan struct{}, callsMost)})
 	}
-	r.router = route.New(r.cells[0], r.cells[0].schema, r.Settings(),
+	r.router = route.New(r.cells[0], r.cells[0].setting, r.cells[0].schema, r.Settings(),
 		func(setting, _ string) (*served, error) { return r.of(setting) })
+	for _, cell := range r.cells {
+		cell.take = func(m *outbox.CellMap) error { return r.router.Take(cell, m) }
+	}
 	return r, nil
 }
 
@@ -74,11 +78,18 @@ func (r *Routed) of(setting string) (*served, error) {
 }
 
 // Token is Door.Token in any cell, one in which the token is in force if there is such a cell. If none
-// has the token and one is away, the error is that of the cell.
+// has the token and one is away, the error is that of the cell. A cell counts as away that does not answer
+// within tokenAfter of another one, and for tokenSkip after that for tokens that others do not have.
 func (r *Routed) Token(ctx context.Context, digest [32]byte) (outbox.Token, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
 	found, failed := outbox.Token{}, error(nil)
 	err := fmt.Errorf("%w: no cell has it", outbox.ErrToken)
-	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (outbox.Token, error) {
+	answered := false
+	for a := range ask(waiting, r.cells, func(ctx context.Context, c *served) (outbox.Token, error) {
+		if time.Now().UnixNano() < c.skip.Load() {
+			return outbox.Token{}, fmt.Errorf("%w: setting %s: it has just left a token unanswered", errAway, c.setting)
+		}
 		return c.Token(ctx, digest)
 	}) {
 		switch {
@@ -88,6 +99,13 @@ func (r *Routed) Token(ctx context.Context, digest [32]byte) (outbox.Token, erro
 			found, err = a.value, nil
 		case !errors.Is(a.err, outbox.ErrToken):
 			failed = errors.Join(failed, a.err)
+		}
+		switch {
+		case answered && ctx.Err() == nil && errors.Is(a.err, context.Canceled):
+			a.cell.skip.Store(time.Now().Add(tokenSkip).UnixNano())
+		case !answered && (a.err == nil || errors.Is(a.err, outbox.ErrToken)):
+			answered = true
+			defer time.AfterFunc(tokenAfter, cancel).Stop()
 		}
 	}
 	if failed != nil {
@@ -116,7 +134,7 @@ func (r *Routed) EnqueueBatch(
 	ctx context.Context, who outbox.Bearer, all []outbox.Entrusted,
 ) ([]outbox.ReceiptOrFault, error) {
 	return r.router.Batch(ctx, len(all), func(n int) string { return all[n].ParticipantID },
-		func(cell *served, items []int) ([]outbox.ReceiptOrFault, error) {
+		func(ctx context.Context, cell *served, items []int) ([]outbox.ReceiptOrFault, error) {
 			if err := cell.present(); err != nil {
 				return nil, err
 			}
@@ -161,8 +179,11 @@ func (r *Routed) feed(who outbox.Subscription) (*served, error) {
 }
 
 // NoteUses is Door.NoteUses in every cell that is reached, because a process does not know for which
-// cell a token was used. The error is that of all cells if none was reached: then nothing was counted.
+// cell a token was used. The error is that of all cells if none was reached within noteWithin: then the same
+// uses may be noted again.
 func (r *Routed) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []int64) error {
+	ctx, cancel := context.WithTimeout(ctx, noteWithin)
+	defer cancel()
 	var failed error
 	noted := false
 	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (struct{}, error) {
@@ -177,7 +198,8 @@ func (r *Routed) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused 
 }
 
 // CheckKeys is Door.CheckKeys in every cell. It also returns ErrOtherSetting if a setting leads to
-// another cell. The error names the cells, those that were not reached included.
+// another cell, and ErrOtherDirectory if two cells are of different ones. The error names the cells,
+// those that were not reached included.
 func (r *Routed) CheckKeys(ctx context.Context) error {
 	var failed error
 	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (struct{}, error) {
@@ -195,7 +217,7 @@ func (r *Routed) CheckKeys(ctx context.Context) error {
 }
 
 // Heartbeat is Door.Heartbeat in the cell of a setting. It is an error, too, if the setting leads to
-// another cell.
+// another cell, or to one of another directory.
 func (r *Routed) Heartbeat(ctx context.Context, setting string, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	cell, err := r.of(setting)
 	if err != nil {
@@ -203,7 +225,7 @@ func (r *Routed) Heartbeat(ctx context.Context, setting string, beat outbox.Hear
 	}
 	pulse, err := cell.Heartbeat(ctx, beat)
 	if err == nil {
-		err = cell.prove(ctx)
+		_, err = cell.read(ctx) // each time: an address may lead elsewhere since
 	}
 	return pulse, err
 }

@@ -49,10 +49,20 @@ func (r *Routed) find(ctx context.Context, who outbox.Bearer, id payment.ID) (*s
 	case denied != nil:
 		return nil, outbox.Tracked{}, denied
 	}
-	if _, err := r.router.All(ctx); err != nil { // a cell that this process does not serve may have it
+	if err := r.served(ctx); err != nil {
 		return nil, outbox.Tracked{}, err
 	}
 	return nil, outbox.Tracked{}, fmt.Errorf("instruction %s: %w", id, outbox.ErrNotFound)
+}
+
+// served reads the maps of all cells, and returns an error if one of them has a cell that the process does not
+// serve: it may have what the others do not. The map that was read before may be older than a payment there.
+func (r *Routed) served(ctx context.Context) error {
+	err := r.router.Fresh(ctx)
+	if err == nil {
+		_, err = r.router.All(ctx)
+	}
+	return err
 }
 
 // Await is Door.Await in the cell that has the instruction.
@@ -75,43 +85,47 @@ func (r *Routed) Attempts(
 	return cell.Attempts(ctx, who, id, after, most)
 }
 
-// Cancel is Door.Cancel in the cell that has the instruction.
+// Cancel is Door.Cancel in the cell that has the instruction. Every cell is asked to, because the token may not
+// allow to look where it is: no other cell than that one changes it.
 func (r *Routed) Cancel(
 	ctx context.Context, who outbox.Bearer, id payment.ID, reason string,
 ) (attemptNo int, err error) {
-	cell, _, err := r.find(ctx, who, id)
-	switch {
-	case err == nil:
-		return cell.Cancel(ctx, who, id, reason)
-	case !errors.Is(err, outbox.ErrForbidden):
+	var denied, barred, failed error
+	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (int, error) {
+		no, err := c.Cancel(ctx, who, id, reason)
+		if errors.Is(err, outbox.ErrNotFound) {
+			err = cmp.Or(c.prove(ctx), err)
+		}
+		return no, err
+	}) {
+		switch {
+		case a.err == nil:
+			return a.value, nil
+		case ctx.Err() != nil: // it may still be cancelled there
+			failed = errors.Join(failed, fmt.Errorf("%w: setting %s: %w", outbox.ErrCommitUnknown, a.cell.setting, a.err))
+		case refused(a.err):
+			denied = errors.Join(denied, a.err)
+		case errors.Is(a.err, outbox.ErrNotAllowed):
+			barred = a.err
+		case !errors.Is(a.err, outbox.ErrNotFound):
+			failed = errors.Join(failed, a.err)
+		}
+	}
+	if err = cmp.Or(failed, barred, denied); err != nil {
 		return 0, err
 	}
-	// The token may cancel, and not read. No other cell than the one that has the instruction changes it.
-	var denied, barred, failed error
-	for _, cell := range r.cells {
-		if err = cell.present(); err == nil {
-			attemptNo, err = cell.Cancel(ctx, who, id, reason)
-		}
-		switch {
-		case err == nil, errors.Is(err, outbox.ErrCommitUnknown):
-			return attemptNo, err
-		case refused(err):
-			denied = errors.Join(denied, err)
-		case errors.Is(err, outbox.ErrNotAllowed):
-			barred = err
-		case !errors.Is(err, outbox.ErrNotFound):
-			failed = errors.Join(failed, err)
-		}
+	if err = r.served(ctx); err != nil {
+		return 0, err
 	}
-	if _, unserved := r.router.All(ctx); failed == nil {
-		failed = unserved
-	}
-	return 0, cmp.Or(failed, barred, denied, err)
+	return 0, fmt.Errorf("instruction %s: %w", id, outbox.ErrNotFound)
 }
 
 // List is Door.List over all cells. The participant's cell knows each of its instructions, and the cells
 // in which these were enqueued know what became of them. It is an error if one is away.
 func (r *Routed) List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error) {
+	if err := r.served(ctx); err != nil {
+		return nil, err
+	}
 	home, err := r.router.Of(ctx, page.ParticipantID)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,15 @@ func OpenRouted(ctx context.Context, config ledger.Config, settings map[string]s
 	r := &Routed{home: home}
 	if len(settings) > 0 {
 		home.db.Prefer(route.Statements)
-		r.router = route.New(home, config.Cell, slices.Sorted(maps.Keys(settings)),
+		names := slices.Sorted(maps.Keys(settings))
+		homeSetting := ""
+		for _, name := range names {
+			if settings[name] == config.URL {
+				homeSetting = name
+				break
+			}
+		}
+		r.router = route.New(home, homeSetting, config.Cell, names,
 			func(setting, schema string) (*Ingest, error) {
 				other := config
 				other.URL, other.Cell = settings[setting], schema
@@ -105,7 +113,7 @@ func (r *Routed) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([
 		return r.home.EnqueueBatch(ctx, all)
 	}
 	return r.router.Batch(ctx, len(all), func(n int) string { return all[n].ParticipantID },
-		func(cell *Ingest, items []int) ([]outbox.ReceiptOrFault, error) {
+		func(ctx context.Context, cell *Ingest, items []int) ([]outbox.ReceiptOrFault, error) {
 			some := make([]payment.Instruction, len(items))
 			for n, item := range items {
 				some[n] = all[item]
@@ -121,7 +129,8 @@ func (r *Routed) Status(ctx context.Context, key Key) (payment.Status, error) {
 	return status, err
 }
 
-// find looks a key up in every cell. A key names no participant.
+// find looks a key up in every cell. A key names no participant. What no cell has is not unknown before the maps
+// were read again: another cell may have taken a bucket since.
 func (r *Routed) find(ctx context.Context, key Key) (*Ingest, payment.Status, error) {
 	cells, err := r.all(ctx)
 	for _, cell := range cells {
@@ -132,6 +141,9 @@ func (r *Routed) find(ctx context.Context, key Key) (*Ingest, payment.Status, er
 		if !errors.Is(failed, outbox.ErrNotFound) {
 			err = errors.Join(err, failed)
 		}
+	}
+	if err == nil {
+		err = r.fresh(ctx, cells)
 	}
 	if err == nil {
 		err = fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, outbox.ErrNotFound)
@@ -145,6 +157,27 @@ func (r *Routed) all(ctx context.Context) ([]*Ingest, error) {
 	}
 	return r.router.All(ctx)
 }
+
+// fresh reads the maps of all cells, and returns an error if one has a bucket, or may have payments, that is not
+// among those asked.
+func (r *Routed) fresh(ctx context.Context, asked []*Ingest) error {
+	if r.router == nil {
+		return nil
+	}
+	if err := r.router.Fresh(ctx); err != nil {
+		return err
+	}
+	cells, err := r.router.All(ctx)
+	for _, cell := range cells {
+		if err == nil && !slices.Contains(asked, cell) {
+			err = errNewCell
+		}
+	}
+	return err
+}
+
+// errNewCell: the map has named another cell while the others were asked. The next call asks it, too.
+var errNewCell = errors.New("the map of cells has changed during the call: repeat it")
 
 // Statuses is Ingest.Statuses over all cells. The error is that of a cell, if some key is in no
 // other one.
@@ -160,7 +193,11 @@ func (r *Routed) Statuses(ctx context.Context, keys []Key) ([]*payment.Status, e
 			}
 		}
 	}
-	if err != nil && slices.Contains(found, nil) {
+	missing := slices.Contains(found, nil)
+	if missing && err == nil {
+		err = r.fresh(ctx, cells)
+	}
+	if err != nil && missing {
 		return nil, err
 	}
 	return found, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
@@ -16,7 +17,7 @@ import (
 // outbox.ErrCommitUnknown says.
 func (r *Router[C]) Batch(
 	ctx context.Context, n int, participant func(n int) string,
-	call func(cell C, items []int) ([]outbox.ReceiptOrFault, error),
+	call func(ctx context.Context, cell C, items []int) ([]outbox.ReceiptOrFault, error),
 ) ([]outbox.ReceiptOrFault, error) {
 	results, left := make([]outbox.ReceiptOrFault, n), make([]int, n)
 	for i := range left {
@@ -27,19 +28,21 @@ func (r *Router[C]) Batch(
 	for end, round := time.Now().Add(patience), 0; ; round++ {
 		var again []int
 		unread := false
-		for _, part := range r.split(ctx, left, participant) {
-			err := part.err
-			var answers []outbox.ReceiptOrFault
-			if err == nil {
-				answers, err = call(part.cell, part.items)
-			}
+		parts := r.split(ctx, left, participant)
+		stored = callAll(ctx, parts, call) || stored
+		for _, part := range parts {
+			answers, err := part.answers, part.err
 			switch {
-			case err != nil && (part.err != nil || away(err)) && ctx.Err() == nil && !errors.Is(err, outbox.ErrCommitUnknown):
-				if part.err == nil {
+			case err != nil && (part.unknown || away(err)) && ctx.Err() == nil && !errors.Is(err, outbox.ErrCommitUnknown):
+				if !part.unknown {
 					r.look(ctx, part.cell)
 				}
+				fault, refused := errors.AsType[*outbox.Fault](err)
+				if !refused {
+					fault = unreached()
+				}
 				for _, item := range part.items {
-					results[item] = outbox.ReceiptOrFault{Fault: unreached()}
+					results[item] = outbox.ReceiptOrFault{Fault: fault}
 				}
 				continue
 			case errors.Is(err, outbox.ErrOtherCell): // a cell without a map refuses all of them
@@ -58,9 +61,7 @@ func (r *Router[C]) Batch(
 			}
 			foreign := false
 			for n, item := range part.items {
-				if results[item] = answers[n]; answers[n].Fault == nil {
-					stored = true
-				} else if answers[n].Fault.SQLState == outbox.StateOtherCell {
+				if results[item] = answers[n]; answers[n].Fault != nil && answers[n].Fault.SQLState == outbox.StateOtherCell {
 					foreign, again = true, append(again, item)
 				}
 			}
@@ -86,26 +87,52 @@ func (r *Router[C]) Batch(
 
 // unreached is the fault of an instruction whose cell is away.
 func unreached() *outbox.Fault {
-	return &outbox.Fault{
-		SQLState: outbox.StateOtherCell, Message: "the cell of the participant can't be reached",
-		Hint: "Nothing was stored. Repeat the call with the same key and content.", Field: "participant_id", Rule: "CELL",
-	}
+	return refusal("the cell of the participant can't be reached")
 }
 
 // part is the items of one cell, or those for which none is known.
 type part[C Cell] struct {
-	cell  C
-	err   error
-	items []int
+	cell    C
+	unknown bool // there is no cell, for the reason err
+	items   []int
+	answers []outbox.ReceiptOrFault
+	err     error
+}
+
+// callAll calls the cells of all parts at once, and reports whether one of them has stored anything. A call
+// ends before the deadline of ctx, by a quarter of the time and at most lastWords: so a cell that hangs
+// leaves time to answer what the others have stored.
+func callAll[C Cell](
+	ctx context.Context, parts []*part[C],
+	call func(ctx context.Context, cell C, items []int) ([]outbox.ReceiptOrFault, error),
+) (stored bool) {
+	if end, bounded := ctx.Deadline(); bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(time.Until(end)/4, lastWords)))
+		defer cancel()
+	}
+	var calls sync.WaitGroup
+	for _, p := range parts {
+		if !p.unknown {
+			calls.Go(func() { p.answers, p.err = call(ctx, p.cell, p.items) })
+		}
+	}
+	calls.Wait()
+	for _, p := range parts {
+		stored = stored || p.err == nil && slices.ContainsFunc(p.answers, func(a outbox.ReceiptOrFault) bool {
+			return a.Fault == nil
+		})
+	}
+	return stored
 }
 
 // split groups items by their cells, in the order of the first item of each.
 func (r *Router[C]) split(ctx context.Context, items []int, participant func(n int) string) (parts []*part[C]) {
 	for _, item := range items {
 		cell, _, err := r.of(ctx, participant(item))
-		n := slices.IndexFunc(parts, func(p *part[C]) bool { return p.err == nil && err == nil && any(p.cell) == any(cell) })
+		n := slices.IndexFunc(parts, func(p *part[C]) bool { return !p.unknown && err == nil && any(p.cell) == any(cell) })
 		if n < 0 {
-			n, parts = len(parts), append(parts, &part[C]{cell: cell, err: err})
+			n, parts = len(parts), append(parts, &part[C]{cell: cell, unknown: err != nil, err: err})
 		}
 		parts[n].items = append(parts[n].items, item)
 	}

@@ -23,6 +23,7 @@ const (
 	patience   = 2 * time.Second       // of one call, while a bucket is on its way from one cell to another
 	pause      = 50 * time.Millisecond // between two tries of a call
 	readWithin = 2 * time.Second       // of a map
+	lastWords  = time.Second           // of a batch, after the calls of its parts
 	awayEvery  = time.Second           // between two readings of the map because a cell is away
 )
 
@@ -61,25 +62,33 @@ type place struct{ setting, schema string }
 // Router has the cells that a process was given connection strings for. It is safe for
 // concurrent use.
 type Router[C Cell] struct {
-	home     C
-	settings []string // without order
-	schema   string   // of home, and of a cell before the map is known
-	open     func(setting, schema string) (C, error)
+	home        C
+	homeSetting string   // empty: that of none
+	settings    []string // without order
+	schema      string   // of home, and of a cell before the map is known
+	open        func(setting, schema string) (C, error)
 
 	mu      sync.Mutex
-	known   *outbox.CellMap // nil: none was read
+	copies  map[any]*outbox.CellMap // the last map of each cell, by the C that it was read from
+	known   *outbox.CellMap         // what the copies know best
 	opened  map[place]C
 	homeAt  place     // where the map has home; zero: not known
-	read    time.Time // when the map was last read because a cell was away
-	renewed time.Time // when it was last read anew because a cell refused what it knew no better
+	looked  time.Time // when a map was last read because a cell was away
+	renewed time.Time // when all were last read because a cell refused what the router knew no better
+	asked   time.Time // when a cell was last asked which directory it is of
 	stale   bool      // a caller's own transaction was refused
+	next    *renewal  // nil: none waits to begin
+	under   *renewal  // the last one that began
 }
 
 // New returns a router. Its home is the cell whose map is read first; without a map it takes no call:
 // it may have been restored to a time before it had one. The settings are those of the connection
-// strings that open has; it connects lazily.
-func New[C Cell](home C, schema string, settings []string, open func(setting, schema string) (C, error)) *Router[C] {
-	return &Router[C]{home: home, schema: schema, settings: settings, open: open, opened: map[place]C{}}
+// strings that open has, and homeSetting is the one that leads to home, or empty; open connects lazily.
+func New[C Cell](
+	home C, homeSetting, schema string, settings []string, open func(setting, schema string) (C, error),
+) *Router[C] {
+	return &Router[C]{home: home, homeSetting: homeSetting, schema: schema, settings: settings, open: open,
+		opened: map[place]C{}, copies: map[any]*outbox.CellMap{}, known: &outbox.CellMap{}}
 }
 
 // Close ends every connection.
@@ -118,20 +127,45 @@ func (r *Router[C]) at(of outbox.BucketCell) (C, error) {
 
 // of returns the cell of a participant, and the version of its bucket.
 func (r *Router[C]) of(ctx context.Context, participantID string) (cell C, version int, err error) {
-	if err := r.load(ctx); err != nil {
-		return cell, 0, err
+	of, err := r.bucket(ctx, participantID)
+	if err != nil {
+		return cell, of.Version, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := r.known.Of(participantID)
 	cell, err = r.at(of)
 	return cell, of.Version, err
+}
+
+// bucket returns what the router knows of a participant's bucket. It is an error if the maps contradict each
+// other about that: both cells may take it.
+func (r *Router[C]) bucket(ctx context.Context, participantID string) (of outbox.BucketCell, err error) {
+	if err = r.load(ctx); err != nil {
+		return of, err
+	}
+	if err = r.sure(ctx); err != nil {
+		return of, err
+	}
+	if of = r.entry(participantID); of.Disputed {
+		r.doubt(ctx)
+		of = r.entry(participantID)
+	}
+	if of.Disputed {
+		return of, refusal("the maps of two cells contradict each other about the participant's bucket")
+	}
+	return of, nil
+}
+
+func (r *Router[C]) entry(participantID string) outbox.BucketCell {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known.Of(participantID)
 }
 
 // load reads the map of home for the first time, or of any other cell while home is away or has none.
 func (r *Router[C]) load(ctx context.Context) error {
 	r.mu.Lock()
-	known := r.known != nil && r.known.Whole()
+	known := r.known.Whole()
 	r.mu.Unlock()
 	if known {
 		return nil
@@ -215,13 +249,11 @@ func (r *Router[C]) Setting(ctx context.Context, participantID string) (string, 
 			r.Refused()
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	of := r.known.Of(participantID)
-	if of.Version == 0 {
-		return "", outbox.ErrNoMap
+	of, err := r.bucket(ctx, participantID)
+	if err == nil && of.Version == 0 {
+		err = outbox.ErrNoMap
 	}
-	return of.Setting, nil
+	return of.Setting, err
 }
 
 // Refused notes that a cell has refused a participant in a transaction of the caller's own: the

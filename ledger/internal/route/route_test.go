@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
 )
@@ -34,10 +35,10 @@ func TestUnreadMap(t *testing.T) {
 	}
 	m[outbox.BucketOf("p2")] = outbox.BucketCell{Cell: "west", Setting: "WEST", Schema: "railhead", Version: 2}
 	east, west := &twin{own: &m}, &twin{own: &m}
-	r := New(east, "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
+	r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
 	participants := []string{"p1", "p2"}
 	results, err := r.Batch(t.Context(), 2, func(n int) string { return participants[n] },
-		func(cell *twin, items []int) ([]outbox.ReceiptOrFault, error) {
+		func(_ context.Context, cell *twin, items []int) ([]outbox.ReceiptOrFault, error) {
 			cell.called = append(cell.called, items...)
 			if cell == west {
 				return make([]outbox.ReceiptOrFault, len(items)), nil
@@ -50,7 +51,7 @@ func TestUnreadMap(t *testing.T) {
 	}
 	// And what no cell answers is not stored.
 	results, err = r.Batch(t.Context(), 1, func(int) string { return "p1" },
-		func(*twin, []int) ([]outbox.ReceiptOrFault, error) { return nil, errors.New("away") })
+		func(context.Context, *twin, []int) ([]outbox.ReceiptOrFault, error) { return nil, errors.New("away") })
 	if err != nil || results[0].Fault == nil {
 		t.Errorf("away: %+v, %v", results, err)
 	}
@@ -58,7 +59,7 @@ func TestUnreadMap(t *testing.T) {
 	east.unread = false
 	for _, refusal := range []error{outbox.ErrOtherCell, &outbox.Fault{SQLState: outbox.StateOtherCell}} {
 		results, err = r.Batch(t.Context(), 1, func(int) string { return "p1" },
-			func(*twin, []int) ([]outbox.ReceiptOrFault, error) { return nil, refusal })
+			func(context.Context, *twin, []int) ([]outbox.ReceiptOrFault, error) { return nil, refusal })
 		if err != nil || results[0].Fault == nil || results[0].Fault.SQLState != outbox.StateOtherCell {
 			t.Errorf("refused by %T: %+v, %v", refusal, results, err)
 		}
@@ -78,7 +79,7 @@ func TestTakenBack(t *testing.T) {
 		after = before
 		before[outbox.BucketOf("p1")] = outbox.BucketCell{Cell: "west", Setting: "WEST", Schema: "railhead", Version: 2}
 		east, west := &twin{own: &before}, &twin{own: &after}
-		r := New(east, "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
+		r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
 		call := func(cell *twin) error {
 			if east.own = &after; cell == west { // the failover
 				return refusal
@@ -92,7 +93,7 @@ func TestTakenBack(t *testing.T) {
 		case "batch":
 			var results []outbox.ReceiptOrFault
 			results, err = r.Batch(t.Context(), 1, func(int) string { return "p1" },
-				func(cell *twin, _ []int) ([]outbox.ReceiptOrFault, error) {
+				func(_ context.Context, cell *twin, _ []int) ([]outbox.ReceiptOrFault, error) {
 					if call(cell) != nil {
 						return []outbox.ReceiptOrFault{{Fault: refusal}}, nil
 					}
@@ -126,9 +127,62 @@ func TestCellWithoutBuckets(t *testing.T) {
 		m[bucket] = outbox.BucketCell{Cell: "east", Setting: "EAST", Schema: "railhead", Version: 1, Here: true}
 	}
 	east, west := &twin{own: &m}, &twin{own: &m}
-	r := New(east, "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
+	r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
 	all, err := r.All(t.Context())
 	if err != nil || len(all) != 2 || all[0] != east || all[1] != west {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestDisputed: where two maps name different cells for one version of a bucket, as after a restore, neither cell is
+// called for it, also when one of them is away, and for other buckets both are; until the dispute is settled.
+func TestDisputed(t *testing.T) {
+	t.Parallel()
+	var ofEast, ofWest outbox.CellMap
+	in := func(cell, setting string, version int) outbox.BucketCell {
+		return outbox.BucketCell{Cell: cell, Setting: setting, Schema: "railhead", Version: version}
+	}
+	for bucket := range ofEast {
+		ofEast[bucket], ofWest[bucket] = in("east", "EAST", 1), in("east", "EAST", 1)
+	}
+	bucket := outbox.BucketOf("p1")
+	ofEast[bucket], ofWest[bucket] = in("north", "NORTH", 2), in("west", "WEST", 2)
+	ofEast[outbox.BucketOf("p2")] = in("west", "WEST", 2)
+	ofWest[outbox.BucketOf("p2")] = in("west", "WEST", 2)
+	east, west := &twin{own: &ofEast}, &twin{own: &ofWest}
+	r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
+	if err := r.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var called *twin
+	call := func(cell *twin) error {
+		called = cell
+		return nil
+	}
+	tries := func(what string) {
+		t.Helper()
+		r.renewed = time.Time{} // as after a second
+		if err := r.Do(t.Context(), "p1", call); !errors.Is(err, outbox.ErrOtherCell) || called != nil {
+			t.Errorf("%s: %v, and %v was called", what, err, called)
+		}
+		participants := []string{"p1", "p2"}
+		results, err := r.Batch(t.Context(), 2, func(n int) string { return participants[n] },
+			func(_ context.Context, _ *twin, items []int) ([]outbox.ReceiptOrFault, error) {
+				return make([]outbox.ReceiptOrFault, len(items)), nil
+			})
+		if err != nil || results[0].Fault == nil || results[1].Fault != nil {
+			t.Errorf("%s, in a batch: %+v, %v", what, results, err)
+		}
+	}
+	tries("both are there")
+	east.unread = true
+	tries("one is away")
+	east.unread, west.unread = false, true
+	tries("the other one is away")
+	west.unread = false
+	ofEast[bucket], ofWest[bucket] = in("west", "WEST", 3), in("west", "WEST", 3)
+	r.renewed = time.Time{}
+	if err := r.Do(t.Context(), "p1", call); err != nil || called != west {
+		t.Errorf("settled: %v, and %v was called", err, called)
 	}
 }
