@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,7 +45,7 @@ func (r *Router[C]) Take(from C, m *outbox.CellMap) error {
 	for _, each := range r.copies {
 		known.Merge(each)
 	}
-	r.known = known
+	r.known, r.isSure = known, false
 	return nil
 }
 
@@ -169,39 +171,42 @@ func (r *Router[C]) freshen(ctx context.Context, now, before *renewal) {
 // names its setting, or its own map was read. Otherwise one key could be stored in two directories, in
 // whichever the process reaches when it begins. Such a cell is asked not more often than awayEvery.
 func (r *Router[C]) sure(ctx context.Context) error {
-	r.mu.Lock()
-	unsure, soon := r.unsure(), time.Since(r.asked) < awayEvery
-	if len(unsure) > 0 && !soon {
-		r.asked = time.Now()
+	if len(r.unsure()) == 0 {
+		return nil
 	}
-	r.mu.Unlock()
+	r.asking.Lock() // the first calls of a process wait for one reading
+	defer r.asking.Unlock()
+	unsure := r.unsure()
 	if len(unsure) == 0 {
 		return nil
 	}
 	var failed error
-	if !soon {
+	if time.Since(r.asked) >= awayEvery {
 		for setting, cell := range unsure {
 			if err := r.read(ctx, cell); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("setting %s: %w", setting, err))
 			}
 		}
+		r.asked = time.Now()
 		if failed == nil {
 			return nil
 		}
 	}
-	names := ""
-	for setting := range unsure {
-		names += " " + setting
-	}
-	fault := refusal("no map names the cell of a connection setting, and its own map was not taken:" + names)
+	fault := refusal("no map names the cell of a connection setting, and its own map was not taken: " +
+		strings.Join(slices.Sorted(maps.Keys(unsure)), ", "))
 	if failed != nil {
 		fault.Detail = failed.Error()
 	}
 	return fault
 }
 
-// unsure are the cells that may be of another directory, by their settings. The mutex is held.
+// unsure are the cells that may be of another directory, by their settings.
 func (r *Router[C]) unsure() map[string]C {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isSure {
+		return nil
+	}
 	named := map[string]bool{}
 	for _, of := range r.known {
 		named[of.Setting] = true
@@ -219,6 +224,7 @@ func (r *Router[C]) unsure() map[string]C {
 	if _, read := r.copies[r.home]; r.homeSetting == "" && !read {
 		all["of home"] = r.home
 	}
+	r.isSure = len(all) == 0
 	return all
 }
 

@@ -68,14 +68,17 @@ type Router[C Cell] struct {
 	schema      string   // of home, and of a cell before the map is known
 	open        func(setting, schema string) (C, error)
 
+	asking sync.Mutex // before mu
+	asked  time.Time  // when a cell was last asked which directory it is of; asking guards it
+
 	mu      sync.Mutex
 	copies  map[any]*outbox.CellMap // the last map of each cell, by the C that it was read from
 	known   *outbox.CellMap         // what the copies know best
+	isSure  bool                    // no cell is unsure by what is known
 	opened  map[place]C
 	homeAt  place     // where the map has home; zero: not known
 	looked  time.Time // when a map was last read because a cell was away
 	renewed time.Time // when all were last read because a cell refused what the router knew no better
-	asked   time.Time // when a cell was last asked which directory it is of
 	stale   bool      // a caller's own transaction was refused
 	next    *renewal  // nil: none waits to begin
 	under   *renewal  // the last one that began
