@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // twin is a cell of a map with two; unread: its map can't be read any more.
@@ -41,12 +42,13 @@ func TestUnreadMap(t *testing.T) {
 		func(_ context.Context, cell *twin, items []int) ([]outbox.ReceiptOrFault, error) {
 			cell.called = append(cell.called, items...)
 			if cell == west {
-				return make([]outbox.ReceiptOrFault, len(items)), nil
+				return []outbox.ReceiptOrFault{{Receipt: payment.Receipt{SequenceID: 7}}}, nil
 			}
 			east.unread = true
 			return []outbox.ReceiptOrFault{{Fault: &outbox.Fault{SQLState: outbox.StateOtherCell}}}, nil
 		})
-	if err != nil || len(results) != 2 || results[0].Fault == nil || results[1].Fault != nil || len(west.called) != 1 {
+	if err != nil || len(results) != 2 || results[0].Fault == nil || results[1].Fault != nil ||
+		results[1].Receipt.SequenceID != 7 || len(west.called) != 1 {
 		t.Errorf("%+v, %v; west was called for %v", results, err, west.called)
 	}
 	// And what no cell answers is not stored.
