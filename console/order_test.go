@@ -29,5 +29,5 @@ func TestBlockedInOrder(t *testing.T) {
 	cell.Exec(advance)
 	s.want(s.do(client, "GET", path, nil), 200, "<b>skip</b>: not now, it is not the head of a line")
 	s.want(s.do(client, "POST", path+"/skip", s.form(client, id, url.Values{"reason": {"once more"}})), 409,
-		"not the head of a line")
+		"the instruction was skipped already, as it stands")
 }
