@@ -92,8 +92,9 @@ func processVariables() variables {
 				"start. Without " +
 				"it a restart of the server and of all services suspends the lanes"},
 			{"RAILHEAD_WORKER_ID", "new at each start", "the component's name in heartbeats and attempts, 1 to 120 bytes, " +
-				"to which its kind is added, such as -relayer, and its cell. Leave it out: what a process leaves behind is " +
-				"repaired later, after the setting claim_timeout, if another one has its name"},
+				"another one for each process. In a process of several components or cells the kind and the cell are added, " +
+				"such as -relayer. Leave it out: what a process leaves behind is repaired later, after the setting " +
+				"claim_timeout, if another one has its name"},
 			{"RAILHEAD_HTTP_ADDR", "127.0.0.1:0", "address of /healthz, /readyz and /metrics; port 0 is any free one"},
 			{"RAILHEAD_HTTP_ADDR_FILE", "", "file that the bound address is written to"},
 			{"RAILHEAD_CALLBACKS_ADDR", "127.0.0.1:0", "callbacks: address that rails report to; port 0 is any free one"},

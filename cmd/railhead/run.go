@@ -124,6 +124,9 @@ func serve(ctx context.Context, kinds ...string) error {
 	var all []component
 	for n, cell := range instances {
 		for _, kind := range kinds {
+			if s.WorkerID != "" && len(kinds) > 1 {
+				cell.WorkerID = s.WorkerID + "-" + kind
+			}
 			one, err := open(ctx, cell, kind, sets[n], len(instances) > 1)
 			if err != nil {
 				return err
@@ -239,13 +242,14 @@ func runAll(
 }
 
 // workerID is the name of a component that is made for the given time in this process. That of a variable is
-// completed by what makes it another one than that of any other component with the same variable: the row of a
-// heartbeat has one kind, by which others tell whether a relayer has ever run.
+// completed by what makes it another one than that of any other component of the process: the row of a heartbeat
+// has one kind, by which others tell whether a relayer has ever run. Another process with the same name and another
+// kind is refused by the statement of heartbeats.
 func (s settings) workerID(kind string, times int) string {
 	if s.WorkerID == "" {
 		return newWorkerID(kind)
 	}
-	name := s.WorkerID + "-" + kind
+	name := s.WorkerID
 	if s.Setting != "" {
 		name += "-" + strings.ToLower(s.Setting)
 	}

@@ -103,7 +103,7 @@ func TestCellThatCantBeServed(t *testing.T) {
 		`railhead_rail_in_flight{cell="WEST",rail="bank"} 0`)
 	// The one that could not go on wrote one heartbeat, or more of them where it was started again too soon.
 	if n := west.Int(`SELECT count(*) FROM railhead.outbox_heartbeats
-		WHERE kind = 'relayer' AND name IN ('box-relayer-west', 'box-relayer-west-2')`); n != 2 {
+		WHERE kind = 'relayer' AND name IN ('box-west', 'box-west-2')`); n != 2 {
 		t.Error("a relayer that was started again has the name of the one before")
 	}
 }
