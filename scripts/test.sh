@@ -10,8 +10,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/modules.sh
 
-# Tests that take longer than 5 seconds: they play one rule in very many ways, or wait for real time. .ci/run, make test
-# LONG=1 and make nightly run them.
+# Tests that take longer than 5 seconds: they play one rule in very many ways, or wait for real time. make test LONG=1 and
+# make nightly run them, .ci/run those of cells.
 long=(
   # ledger
   HostileSettings GatheredStorm TakenWithAForgottenSince TakenWithAForgotten ExecutedTwicePastTheWindow NotFoundBeforeTheProfile LetterFacts
