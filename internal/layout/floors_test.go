@@ -13,7 +13,7 @@ var floors = [][]string{
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
 		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/yamlstrict",
 		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures",
-		"bench/slowflush", "internal/test/archive", "testbed/browser", "testbed/brokers",
+		"bench/slowflush", "internal/test/archive", "testbed/brokers",
 	},
 	// what services and the store say to each other, and TLS of rails; processes
 	{"outbox", "rails/internal/tlsconf", "internal/test/child", "internal/test/pgserver"},
@@ -22,7 +22,7 @@ var floors = [][]string{
 		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient",
 		"internal/tracing",
 		"cmd/railsim", "internal/test/pgserver/pgrun", "internal/test/pgtest", "internal/test/promrun",
-		"internal/test/twin", "bench/server", "testbed/banks",
+		"internal/test/twin", "bench/server", "testbed/banks", "testbed/browser",
 	},
 	{ // what the roles of the store have in common, the contract of rails, and what services have in common
 		"ledger/internal/store", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",

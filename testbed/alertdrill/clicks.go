@@ -278,10 +278,7 @@ func (c *clicker) visit(ctx context.Context, name string, url func(role string) 
 		_, err = v.tab.Send(browser.Mouse{}, "main form", "", nil)
 	}
 	if err == nil {
-		err = await.Until(ctx, 10*time.Second, "the first page after the login", func() (bool, error) {
-			path, err := v.tab.Path()
-			return path == "/", err
-		})
+		err = v.tab.Arrives(ctx, "/")
 	}
 	if err != nil {
 		v.tab.Close()

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // start starts a browser for the test, or skips it where there is none.
@@ -146,5 +148,41 @@ func TestHands(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestArrives: a page that leads to another one by itself is waited for, at whatever moment it is asked, and one
+// that does not come is an error that names the page that is there.
+func TestArrives(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/leads" {
+			fmt.Fprint(w, `<!doctype html><title>leads</title><meta http-equiv="refresh" content="0; url=/there"><body>wait`)
+			return
+		}
+		fmt.Fprint(w, `<!doctype html><title>there</title><body>`)
+		w.(http.Flusher).Flush()
+		time.Sleep(5 * time.Millisecond)
+		fmt.Fprint(w, `you are here`)
+	}))
+	t.Cleanup(server.Close)
+	tab, err := b.Open(View{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	for range 8 {
+		if _, err := tab.Go(server.URL + "/leads"); err != nil {
+			t.Fatal(err)
+		}
+		if err := tab.Arrives(t.Context(), "/there", "you are here"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := tab.Arrives(ctx, "/elsewhere"); err == nil || !strings.Contains(err.Error(), "at /there") {
+		t.Errorf("a page that does not come: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // Tab is one tab of the browser. Its methods are called one at a time.
@@ -152,6 +155,25 @@ func (t *Tab) Post(address, form string) (status int, err error) {
 
 // Path is the address of the page without its host.
 func (t *Tab) Path() (string, error) { return ask[string](t, `location.pathname + location.search`) }
+
+// Arrives waits until the page is at a path and shows all of the texts, for at most 10 s: what a page does that leads
+// to another one by itself. A page that another one replaces at this moment can't be asked, which is no error here, and
+// one that has just come may have its path and no text yet.
+func (t *Tab) Arrives(ctx context.Context, path string, texts ...string) error {
+	var at, text string
+	var unasked error
+	err := await.Until(ctx, 10*time.Second, "the page "+path, func() (bool, error) {
+		if at, unasked = t.Path(); unasked == nil {
+			text, unasked = t.Text()
+		}
+		lacks := func(want string) bool { return !strings.Contains(text, want) }
+		return unasked == nil && at == path && !slices.ContainsFunc(texts, lacks), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: at %s: %w: %s", err, at, unasked, text)
+	}
+	return nil
+}
 
 // Is evaluates an expression in the page, which may be a promise.
 func (t *Tab) Is(expression string) (bool, error) { return ask[bool](t, expression) }

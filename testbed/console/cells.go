@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/testbed/browser"
@@ -88,10 +87,7 @@ func (k *walker) loginBack(ctx context.Context, link string) error {
 	if status, err := k.tab.Send(k.hand.hand, "main form", "", nil); err != nil || status != 200 {
 		return fmt.Errorf("the button: status %d: %w", status, err)
 	}
-	err := await.Until(ctx, 10*time.Second, asked, func() (bool, error) {
-		path, err := k.tab.Path()
-		return err == nil && path == asked, nil
-	})
+	err := k.tab.Arrives(ctx, asked)
 	k.faulty("login", k.tab.Faults()...)
 	return err
 }

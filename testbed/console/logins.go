@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/acl"
-	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/testbed/browser"
@@ -127,20 +126,8 @@ func (k *walker) attempt(ctx context.Context, w *world, b *browser.Browser, one 
 		}
 		return nil
 	}
-	// A page from which another one is opened at this moment can't be asked, and one that has just been opened may
-	// have its path and no text yet.
-	var path, text string
-	var unasked error
-	names := one.person + "@example.org, " + one.role
-	err = await.Until(ctx, 10*time.Second, "the first page after the login", func() (bool, error) {
-		if path, unasked = k.tab.Path(); unasked == nil {
-			text, unasked = k.tab.Text()
-		}
-		return unasked == nil && path == "/" && strings.Contains(text, names), nil
-	})
-	if err != nil {
-		return fmt.Errorf("status %d: the page %s does not name %s: %w: %s", status, path, names,
-			errors.Join(err, unasked), text)
+	if err := k.tab.Arrives(ctx, "/", one.person+"@example.org, "+one.role); err != nil {
+		return fmt.Errorf("status %d: %w", status, err)
 	}
 	k.faulty("login: "+one.name, k.tab.Faults()...)
 	if one.role == "read" {

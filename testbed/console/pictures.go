@@ -49,7 +49,7 @@ func Pictures(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer k.tab.Close()
-	if err := k.login(link); err != nil {
+	if err := k.login(ctx, link); err != nil {
 		return fmt.Errorf("logging in: %w", err)
 	}
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {

@@ -51,7 +51,7 @@ func Scale(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer k.tab.Close()
-	if err := k.login(link); err != nil {
+	if err := k.login(ctx, link); err != nil {
 		return fmt.Errorf("logging in: %w", err)
 	}
 	late := 0

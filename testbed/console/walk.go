@@ -139,7 +139,7 @@ func (k *walker) all(ctx context.Context, w *world, b *browser.Browser) (err err
 		return err
 	}
 	defer k.tab.Close()
-	if err := k.login(link); err != nil {
+	if err := k.login(ctx, link); err != nil {
 		return fmt.Errorf("logging in: %w", err)
 	}
 	if k.name == "keyboard" {
@@ -168,7 +168,7 @@ func baseOf(link string) string {
 }
 
 // login uses the link, and waits for the first page, which the answer leads to.
-func (k *walker) login(link string) error {
+func (k *walker) login(ctx context.Context, link string) error {
 	k.base = baseOf(link)
 	if _, err := k.tab.Go(link); err != nil {
 		return err
@@ -179,12 +179,8 @@ func (k *walker) login(link string) error {
 	if status, err := k.tab.Send(k.hand.hand, "main form", "", nil); err != nil || status != 200 {
 		return fmt.Errorf("the button: status %d: %w", status, err)
 	}
-	path := ""
-	for end := time.Now().Add(10 * time.Second); path != "/"; time.Sleep(20 * time.Millisecond) {
-		var err error
-		if path, err = k.tab.Path(); time.Now().After(end) {
-			return fmt.Errorf("the first page did not follow: at %s, %w", path, err)
-		}
+	if err := k.tab.Arrives(ctx, "/"); err != nil {
+		return err
 	}
 	k.faulty("login", k.tab.Faults()...)
 	return nil
