@@ -55,8 +55,8 @@ type Inquirer interface {
 }
 
 // Heir is a rail that remembers what its destination has acknowledged, by which a loss there is noticed. A process
-// that opens a rail anew, for another version of its profile, calls Inherit with the one before, before the first send.
-// From a rail with another destination nothing is inherited.
+// that opens a rail anew, for another version of its profile or in a component that is made anew, calls Inherit with
+// the one before, before the first send. From a rail with another destination nothing is inherited.
 type Heir interface {
 	Inherit(earlier Rail)
 }

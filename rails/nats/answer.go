@@ -72,12 +72,11 @@ func (r *Rail) judge(ctx context.Context, c *conn, s rails.Send, before mark, an
 	case got.Duplicate:
 		return r.compare(ctx, c, s, fmt.Sprintf(`{"seq":%d}`, got.Sequence), "duplicate")
 	}
-	wentBack, loss := r.seen.acknowledged(r.config.Stream, before, c.created, got.Sequence)
-	if wentBack != "" {
+	if wentBack := r.seen.acknowledged(r.config.Stream, before, c.stream, got.Sequence); wentBack != "" {
 		// It is stored, until the stream is restored from a better copy. So what may be sent again is not up to us, and
 		// "no such message" proves nothing about it.
 		result, sound := unknown("acknowledged as message %d, and %s", got.Sequence, wentBack)
-		result.SeenBefore, result.Loss = true, loss
+		result.SeenBefore = true
 		return result, sound
 	}
 	return rails.Result{Result: payment.ResultAccepted, FirstByte: true, Reference: r.reference(got.Sequence)}, true
@@ -179,17 +178,16 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 	if err := r.ask(ctx, c, "STREAM.INFO."+r.config.Stream, body, &got); err != nil {
 		return info, fmt.Errorf("looking at stream %s: %w", r.config.Stream, err)
 	}
-	got.answered = time.Now()
+	got.answered, got.skew = time.Now(), time.Duration(r.config.ClockSkew)
 	switch {
 	case got.Error != nil && got.Error.Code == codeNoStream:
 		return info, fmt.Errorf("%w: %s", errNoStream, r.config.Stream)
 	case got.Error != nil:
 		return info, fmt.Errorf("looking at stream %s: %s", r.config.Stream, got.Error.Description)
 	}
-	if err := r.seen.looked(before, got.streamInfo); err != nil {
+	if c.stream, err = r.seen.looked(before, got.streamInfo); err != nil {
 		return info, err
 	}
-	c.created = got.Created
 	return got.streamInfo, nil
 }
 

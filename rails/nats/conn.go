@@ -44,7 +44,7 @@ type conn struct {
 	server  int    // its index among the servers
 
 	checked time.Time // when the stream's settings were looked at
-	created time.Time // when that stream was created
+	stream  time.Time // which stream that was, as in mark
 
 	writing sync.Mutex
 	mu      sync.Mutex

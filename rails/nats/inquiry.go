@@ -17,7 +17,7 @@ import (
 // since, and that a majority of its servers follow the one that says so.
 func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	result := a.inquire(ctx, q)
-	result.Message = a.clean(result.Message)
+	result.Message, result.Loss = a.clean(result.Message), a.seen.told()
 	return result
 }
 
@@ -63,9 +63,7 @@ func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
 	info, err := a.look(ctx, c, subject)
 	if err != nil {
 		c.abort()
-		result := unavailable(err.Error())
-		result.Loss = lossOf(err)
-		return result
+		return unavailable(err.Error())
 	}
 	a.keep(c)
 	if why := a.disproves(info, subject, q.FirstSentAt); why != "" {

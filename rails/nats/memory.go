@@ -7,35 +7,28 @@ import (
 	"time"
 )
 
-// memory is what a process has seen of a stream. A rail that is opened anew goes on with it. A stream that was
-// restored from a copy keeps its time of creation, and has forgotten its newest messages.
+// memory is what a process has seen of a stream. A rail that is opened anew goes on with it. A stream that was put
+// back has forgotten its newest messages: rolled back with its disks it keeps its time of creation, and restored from
+// a copy it has that of the restore, about which its servers differ.
 type memory struct {
 	mu sync.Mutex
 	mark
 	wentBack string // what the stream was found to have lost; empty: nothing
+	untold   string // what was found to be lost and no call has returned yet; empty: nothing
 }
 
 // mark is how far the latest stream of a name was seen to have come.
 type mark struct {
-	created time.Time // zero: none was seen
+	stream  time.Time // which one it is: its time of creation, as it was seen first; zero: none was seen
+	created time.Time // the latest time of creation that it was seen with
 	newest  uint64    // the highest sequence that it had
+	copied  bool      // it was seen to be a copy: its original, which was created earlier, may be what is put back next
 }
 
-// lossError says that a stream does not have all messages that it had.
-type lossError struct {
-	why  string
-	loss string // as rails.Result.Loss
-}
+// lossError says what a stream has lost.
+type lossError string
 
-func (e *lossError) Error() string { return e.why }
-
-// lossOf returns what was found to be lost by the call that has failed so, as rails.Result.Loss.
-func lossOf(err error) string {
-	if lost, ok := errors.AsType[*lossError](err); ok {
-		return lost.loss
-	}
-	return ""
-}
+func (e lossError) Error() string { return string(e) }
 
 // known returns how far the stream was seen to have come, and what it was found to have lost; empty: nothing.
 func (m *memory) known() (seen mark, wentBack string) {
@@ -44,75 +37,129 @@ func (m *memory) known() (seen mark, wentBack string) {
 	return m.mark, m.wentBack
 }
 
-// trusts reports whether a connection that knows a stream by its time of creation may be used without another look
-// at it: no later stream was seen, and nothing was found to be lost.
-func (m *memory) trusts(created time.Time) bool {
+// trusts reports whether a connection that knows a stream may be used without another look at it: no other stream was
+// seen, and nothing was found to be lost.
+func (m *memory) trusts(stream time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return created.Equal(m.created) && m.wentBack == ""
+	return stream.Equal(m.stream) && m.wentBack == ""
 }
 
-// looked records how far a stream has come. Before is what was known when it was asked. The error is a *lossError
-// if the stream has lost messages, now or in an earlier call: however far it comes then, only a stream that was
-// created later is another one. A leader that others may have replaced proves no loss, and is refused alone.
-func (m *memory) looked(before mark, info streamInfo) error {
+// looked records how far a stream has come, and returns which one it is. Before is what was known when it was asked.
+// The error is a lossError if the stream has lost messages, now or in an earlier call: however far it comes then, only
+// one that was created anew is another stream. A leader that others may have replaced proves no loss: it is refused
+// alone, by another error.
+func (m *memory) looked(before mark, info streamInfo) (stream time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	why, loss := before.missing(info), ""
+	why, stream := before.missing(info), info.Created
+	same := before.stream.Equal(m.stream) || stream.Equal(m.stream) || stream.Equal(m.created)
 	switch {
-	case why == "" && info.Created.After(m.created):
-		m.mark, m.wentBack = mark{info.Created, info.State.LastSeq}, ""
-	case why == "" && info.Created.Equal(m.created):
-		m.newest = max(m.newest, info.State.LastSeq)
-	case why != "" && info.leads() == "" && before.created.Equal(m.created):
-		loss = m.found(why)
+	case why == "" && (m.stream.IsZero() || m.replacedBy(info)):
+		m.begin(info)
+	case why == "" && same:
+		stream = m.stream
+		m.newest, m.copied = max(m.newest, info.State.LastSeq), m.copied || info.copied()
+		if info.Created.After(m.created) {
+			m.created = info.Created
+		}
+	case why != "" && info.leads() == "" && before.stream.Equal(m.stream):
+		m.found(why)
 	}
 	switch {
 	case m.wentBack != "":
-		return &lossError{m.wentBack, loss}
-	case why != "":
-		return &lossError{why, ""}
-	default:
-		return nil
+		return stream, lossError(m.wentBack)
+	case why == "":
+		return stream, nil
 	}
+	if alone := info.leads(); alone != "" {
+		why += ": " + alone
+	}
+	return stream, errors.New(why)
+}
+
+// begin goes on with a stream that was created anew. If it ends before the one that was there, that is told.
+func (m *memory) begin(info streamInfo) {
+	if last := info.State.LastSeq; last < m.newest && m.wentBack == "" {
+		m.untold = fmt.Sprintf("stream %s was created anew on %s and ends with message %d; the one before it had %d: "+
+			"resolve by hand the payments that its consumers had not read", info.Config.Name, day(info.Created), last,
+			m.newest)
+	}
+	m.mark, m.wentBack = mark{info.Created, info.Created, info.State.LastSeq, info.copied()}, ""
 }
 
 // missing returns what a stream does not have that was seen before, or "".
 func (k mark) missing(info streamInfo) string {
-	switch name, created := info.Config.Name, info.Created; {
-	case created.Before(k.created):
+	switch name := info.Config.Name; {
+	case k.isAfter(info):
 		return fmt.Sprintf("stream %s was created on %s, and one that was created on %s was there before", name,
-			day(created), day(k.created))
-	case created.Equal(k.created) && info.State.LastSeq < k.newest:
+			day(info.Created), day(k.stream))
+	case info.State.LastSeq < k.newest && !k.replacedBy(info):
 		return fmt.Sprintf("stream %s ends with message %d and had %d", name, info.State.LastSeq, k.newest)
 	default:
 		return ""
 	}
 }
 
-func day(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+// replacedBy reports whether a stream was created anew since: later, and it is no copy.
+func (k mark) replacedBy(info streamInfo) bool {
+	return info.Created.After(k.created) && info.original()
+}
+
+// uploadTime bounds by how much the servers of a stream may differ about when it was restored from a copy: some say
+// when that began, and some when all of it was read.
+const uploadTime = 24 * time.Hour
+
+// isAfter reports whether what was seen is later than a stream, which was there before. One that may be a copy is what
+// was seen, put back, unless it was restored long before. After a copy its original is none: a server of either may
+// lead.
+func (k mark) isAfter(info streamInfo) bool {
+	by := info.skew
+	if !info.original() {
+		by = max(by, uploadTime)
+	}
+	return !k.copied && info.Created.Before(k.stream.Add(-by))
+}
+
+// copied reports whether a stream has messages that are older than itself: it was restored from a copy.
+func (info streamInfo) copied() bool {
+	return info.State.Messages > 0 && info.State.FirstAt.Before(info.Created.Add(-info.skew))
+}
+
+// original reports whether a stream has its first message still, or had none yet, and is no copy. One that has removed
+// its first messages may be a copy that has removed those which are older than itself.
+func (info streamInfo) original() bool { return info.State.FirstSeq <= 1 && !info.copied() }
+
+func day(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
 // acknowledged records the acknowledgement of a message. Before is what was known when the message was written,
-// and created is of the stream that its connection knows: of an earlier one it proves nothing. Only a stream
-// that has lost messages gives a number that is not above those that it had. It returns what the stream was found to
-// have lost, in any call; loss is as rails.Result.Loss.
-func (m *memory) acknowledged(stream string, before mark, created time.Time, sequence uint64) (wentBack, loss string) {
+// and stream is the one that its connection knows: of an earlier one it proves nothing. Only a stream that has lost
+// messages gives a number that is not above those that it had. It returns what the stream was found to have lost, in
+// any call.
+func (m *memory) acknowledged(name string, before mark, stream time.Time, sequence uint64) (wentBack string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if created.Equal(m.created) {
+	if stream.Equal(m.stream) {
 		if sequence <= before.newest {
-			loss = m.found(fmt.Sprintf("stream %s went back from message %d to %d", stream, before.newest, sequence))
+			m.found(fmt.Sprintf("stream %s went back from message %d to %d", name, before.newest, sequence))
 		}
 		m.newest = max(m.newest, sequence)
 	}
-	return m.wentBack, loss
+	return m.wentBack
 }
 
-// found remembers what the stream has lost, and returns it if nothing was known to be lost.
-func (m *memory) found(why string) (loss string) {
-	if m.wentBack != "" {
-		return ""
+// found remembers what the stream has lost, unless something was known to be lost.
+func (m *memory) found(why string) {
+	if m.wentBack == "" {
+		m.wentBack = why + ": it has lost payments; resolve those by hand, and start this process again"
+		m.untold = m.wentBack
 	}
-	m.wentBack = why + ": it has lost payments; resolve those by hand, and start this process again"
-	return m.wentBack
+}
+
+// told returns what was found to be lost, as rails.Result.Loss, to the first call that asks.
+func (m *memory) told() (loss string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	loss, m.untold = m.untold, ""
+	return loss
 }

@@ -36,19 +36,17 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 			return nil, failed(payment.ResultNotSent, err.Error())
 		}
 	}
-	if !fresh && time.Since(c.checked) < recheck && r.seen.trusts(c.created) {
+	if !fresh && time.Since(c.checked) < recheck && r.seen.trusts(c.stream) {
 		return c, nil
 	}
 	info, err := r.look(ctx, c, "")
 	if err != nil {
 		c.abort()
 		r.passOver(c.server)
-		if _, lost := errors.AsType[*lossError](err); !lost && !errors.Is(err, errNoStream) {
-			return nil, failed(payment.ResultNotSent, err.Error())
+		if _, lost := errors.AsType[lossError](err); lost || errors.Is(err, errNoStream) {
+			return nil, failed(payment.ResultRefusedRail, err.Error())
 		}
-		refused := failed(payment.ResultRefusedRail, err.Error())
-		refused.Loss = lossOf(err)
-		return nil, refused
+		return nil, failed(payment.ResultNotSent, err.Error())
 	}
 	if faults := r.rules.faults(info.Config); len(faults) > 0 {
 		c.abort()

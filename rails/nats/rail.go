@@ -130,7 +130,7 @@ func (r *Rail) Check(s rails.Send) error {
 // Send implements rails.Rail.
 func (r *Rail) Send(ctx context.Context, s rails.Send) rails.Result {
 	result := r.send(ctx, s)
-	result.Message = r.clean(result.Message)
+	result.Message, result.Loss = r.clean(result.Message), r.seen.told()
 	return result
 }
 

@@ -83,7 +83,7 @@ func subject() railtest.Subject {
 			payment.ResultNotFound:    {Body: `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`},
 			payment.ResultUnavailable: {Body: `{"error":{"code":503,"err_code":10008,"description":"unavailable"}}`},
 		},
-		OtherPayment: railtest.Answer{Body: `{"stream":"OTHER","seq":7}`},
+		OtherPayment: railtest.Answer{Body: `{"stream":"OTHER","seq":{seq}}`},
 		Remark: func(text string) railtest.Answer {
 			quoted, _ := json.Marshal(text) // a string can always be written
 			return railtest.Answer{Body: `{"error":{"code":500,"err_code":10000,"description":` + string(quoted) + `}}`}

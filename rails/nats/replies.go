@@ -70,7 +70,13 @@ type Replies struct {
 	servers
 
 	mu      sync.Mutex
-	refused map[uint64]time.Time // when each message was refused first, by its sequence
+	refused map[place]time.Time // when each message was refused first
+}
+
+// place says which message of a stream one is. The stream may be created anew, and give its numbers again.
+type place struct {
+	sequence uint64
+	stored   int64 // when, in ns since 1970
 }
 
 // OpenReplies returns the source of a rail's callbacks, or all faults of the configuration in one error. It
@@ -87,7 +93,7 @@ func OpenReplies(config Config, getenv func(string) string) (*Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Replies{servers: servers{config: config, login: by}, refused: make(map[uint64]time.Time)}, nil
+	return &Replies{servers: servers{config: config, login: by}, refused: make(map[place]time.Time)}, nil
 }
 
 // Run implements callback.Source. A fault of the servers, the stream or the consumer is reported and tried again.
@@ -204,13 +210,13 @@ func (r *Replies) pull(ctx context.Context, c *conn) (*message, error) {
 // settle has a message taken and tells the server what became of it. If the context has ended meanwhile it tells
 // nothing, as it does after any fault: the message is delivered again, and what was recorded of it is recognised.
 func (r *Replies) settle(ctx context.Context, c *conn, m *message, into callback.Taker) error {
-	deliveries, sequence, err := r.delivered(m.reply)
+	deliveries, at, err := r.delivered(m.reply)
 	if err != nil {
 		return err
 	}
 	kept := callback.Kept{
-		Header: headerOf(m.head), Body: m.data, TooLong: m.long, Deliveries: deliveries, Last: r.refusedLong(sequence),
-		From: fmt.Sprintf("message %d of stream %s", sequence, r.config.Replies.Stream),
+		Header: headerOf(m.head), Body: m.data, TooLong: m.long, Deliveries: deliveries, Last: r.refusedLong(at),
+		From: fmt.Sprintf("message %d of stream %s", at.sequence, r.config.Replies.Stream),
 	}
 	fate := into.Take(ctx, kept)
 	word := "+ACK"
@@ -223,7 +229,7 @@ func (r *Replies) settle(ctx context.Context, c *conn, m *message, into callback
 		word = delayed(deliveries, replyAgain)
 		pause(ctx, time.Second) // the database is away: the next would fare no better
 	}
-	r.remember(sequence, fate == callback.Refused && !kept.Last)
+	r.remember(at, fate == callback.Refused && !kept.Last)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -235,23 +241,23 @@ func (r *Replies) settle(ctx context.Context, c *conn, m *message, into callback
 }
 
 // refusedLong reports whether a message was refused first so long ago that it is given up if it is refused again.
-func (r *Replies) refusedLong(sequence uint64) bool {
+func (r *Replies) refusedLong(at place) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first, known := r.refused[sequence]
+	first, known := r.refused[at]
 	return known && time.Since(first) >= refusedFor
 }
 
 // remember keeps when a message was refused first, as long as it is.
-func (r *Replies) remember(sequence uint64, refused bool) {
+func (r *Replies) remember(at place, refused bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, known := r.refused[sequence]
+	_, known := r.refused[at]
 	switch {
 	case !refused:
-		delete(r.refused, sequence)
+		delete(r.refused, at)
 	case !known && len(r.refused) < refusalsKnown:
-		r.refused[sequence] = time.Now()
+		r.refused[at] = time.Now()
 	}
 }
 
@@ -262,22 +268,23 @@ func delayed(deliveries int, most time.Duration) string {
 	return fmt.Sprintf(`-NAK {"delay": %d}`, wait.Nanoseconds())
 }
 
-// delivered reads how often a message was delivered, and its sequence in the stream, from where it is acknowledged:
-// $JS.ACK.[DOMAIN.ACCOUNT.]STREAM.CONSUMER.DELIVERIES.SEQUENCE and more.
-func (r *Replies) delivered(reply string) (deliveries int, sequence uint64, err error) {
+// delivered reads how often a message was delivered, and its place in the stream, from where it is acknowledged:
+// $JS.ACK.[DOMAIN.ACCOUNT.]STREAM.CONSUMER.DELIVERIES.SEQUENCE.SEQUENCE OF THE CONSUMER.STORED and more.
+func (r *Replies) delivered(reply string) (deliveries int, at place, err error) {
 	tokens := strings.Split(reply, ".")
 	if len(tokens) >= 11 {
 		tokens = tokens[2:]
 	}
 	if len(tokens) < 9 || tokens[2] != r.config.Replies.Stream || tokens[3] != r.config.Replies.Consumer {
-		return 0, 0, errors.New("a message came that is not of the consumer")
+		return 0, at, errors.New("a message came that is not of the consumer")
 	}
 	deliveries, err1 := strconv.Atoi(tokens[4])
 	sequence, err2 := strconv.ParseUint(tokens[5], 10, 64)
-	if err := errors.Join(err1, err2); err != nil || deliveries < 1 {
-		return 0, 0, errors.New("a message came without its number")
+	stored, err3 := strconv.ParseInt(tokens[7], 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil || deliveries < 1 {
+		return 0, at, errors.New("a message came without its number")
 	}
-	return deliveries, sequence, nil
+	return deliveries, place{sequence, stored}, nil
 }
 
 // headerOf reads the headers of a message. Names in another case are the same, as over HTTP.

@@ -17,7 +17,8 @@ type streamInfo struct {
 	Cluster *clusterInfo `json:"cluster"` // nil: a server without a cluster
 	At      time.Time    `json:"ts"`      // by the server's clock; zero: a server before 2.10
 
-	asked, answered time.Time // by the clock of this machine
+	asked, answered time.Time     // by the clock of this machine
+	skew            time.Duration // by which clocks may differ
 }
 
 // clusterInfo is which servers keep a stream, as its leader sees it.

@@ -173,7 +173,7 @@ func TestNotFoundProves(t *testing.T) {
 	}
 }
 
-// TestStreamWentBack tests a stream that was restored from a copy: it was created when it was, and has
+// TestStreamWentBack tests a stream that was rolled back with its disks: it was created when it was, and has
 // lost the newest messages. It is sent nothing, first send or not, and its "no such message" proves
 // nothing. One that was created again is another stream.
 func TestStreamWentBack(t *testing.T) {
@@ -192,7 +192,7 @@ func TestStreamWentBack(t *testing.T) {
 		b := witness{stream: fit}.broker(t, acknowledge)
 		rail := open(t, config(t, b.Address()), profile())
 		railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
-		restored := strings.Replace(strings.Join(strings.Fields(fit), ""), `"created":"2020`, `"created":"`+created, 1)
+		restored := strings.ReplaceAll(strings.Join(strings.Fields(fit), ""), `":"2020-`, `":"`+created+"-")
 		b.mu.Lock()
 		b.stream, b.last = restored, 7
 		b.mu.Unlock()
