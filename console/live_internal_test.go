@@ -261,7 +261,7 @@ func TestStreamOverHTTP2(t *testing.T) {
 	c := liveConsole(t, Config{})
 	server := httptest.NewUnstartedServer(c.handler)
 	server.EnableHTTP2 = true
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	server.Config.ReadTimeout, server.Config.WriteTimeout = time.Second, time.Second
 	server.StartTLS()
 	defer server.Close()
 	defer c.streams.end()
@@ -279,7 +279,7 @@ func TestStreamOverHTTP2(t *testing.T) {
 		t.Fatalf("the stream came by %s", got.Proto)
 	}
 	lines := bufio.NewScanner(got.Body)
-	for begun := time.Now(); time.Since(begun) < 400*time.Millisecond; {
+	for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
 		for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
 		}
 		if lines.Err() != nil || !strings.HasPrefix(lines.Text(), "data: ") {

@@ -150,6 +150,9 @@ func TestASessionThatDiesDisarms(t *testing.T) {
 		}
 		return nil
 	})
+	// The server tells the client before it releases the locks of the session.
+	w.awaitText("0", `SELECT count(*)::text FROM pg_stat_activity
+		WHERE application_name = 'sleeper' AND datname = current_database()`)
 	if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
 		t.Errorf("armed again: %v, %v", notifies, err)
 	}

@@ -40,7 +40,9 @@ func (w *world) awaitLane(r *running, want relayer.LaneState) {
 // TestLanes: calls under way, the breaker and what is held are told as they are.
 func TestLanes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 7, "breaker": {"minimum_requests": 2, "open_for": "1h"}`))
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 7,
+		"breaker": {"minimum_requests": 2, "open_for": "1h"},
+		"timeouts": {"connect": "500ms", "tls": "100ms", "write": "300ms", "response_header": "3s", "body": "300ms"}`))
 	w.faults(railsim.Fault{Kind: railsim.HangBefore})
 	r := w.run(config())
 	idle := relayer.LaneState{RailType: "bank", Limit: 7, Breaker: rails.BreakerClosed}

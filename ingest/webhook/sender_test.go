@@ -227,7 +227,9 @@ func TestAnswers(t *testing.T) {
 	}
 	secure := httptest.NewTLSServer(mux)
 	defer secure.Close()
-	if got := senderFor(t, secure.URL+"/200", getenv).send(t.Context(), told); got.status != StatusTLS {
+	patient := senderFor(t, secure.URL+"/200", getenv)
+	patient.endpoint.Timeout = payment.Duration(maxTimeout)
+	if got := patient.send(t.Context(), told); got.status != StatusTLS {
 		t.Errorf("a certificate of no authority: %+v", got)
 	}
 }

@@ -54,7 +54,7 @@ type Options struct {
 	// Only loopback addresses. Logins over TCP need a password: see [Server.TCPURL] and
 	// [Server.AllowTCP].
 	TCP string
-	// TempRoot is where temporary folders are made, short enough for a socket path; "" is /tmp.
+	// TempRoot is where temporary folders are made, short enough for a socket path; "" is that of [EnvRoot], or /tmp.
 	TempRoot string
 	// StartTimeout bounds initdb, recovery and the first answer, together; 0 is 60 s.
 	StartTimeout time.Duration
@@ -131,9 +131,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.TempRoot == "" {
-		o.TempRoot = defaultRoot
-	}
+	o.TempRoot = cmp.Or(o.TempRoot, os.Getenv(EnvRoot), defaultRoot)
 	if o.StartTimeout == 0 {
 		o.StartTimeout = defaultStartTimeout
 	}
