@@ -179,8 +179,12 @@ screenshots: programs postgres browser $(TESTBED) ## Take pictures of the pages 
 
 ##@ Before a release
 
+.PHONY: fuzz
+fuzz: ## Fuzz each decoder of what comes from outside, for TIME (1m) each (FUZZ=pattern)
+	@$(TIMED) GO=$(GO) scripts/fuzz.sh $(or $(TIME),1m) $(if $(FUZZ),'$(FUZZ)')
+
 .PHONY: nightly
-nightly: ## Run the long forms of all this, about four hours (ONLY='faults mutants'; LIST=1: say which there are)
+nightly: ## Run the long forms of all this, about five hours (ONLY='faults mutants'; LIST=1: say which there are)
 	@scripts/nightly.sh $(if $(LIST),--list) $(ONLY)
 
 .PHONY: figures

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the long forms of what make test and .ci/run have in short, one after the other, about four hours on 2 cores.
+# Runs the long forms of what make test and .ci/run have in short, one after the other, about five hours on 2 cores.
 #
 #   scripts/nightly.sh [--list] [NAME...]
 #
@@ -23,6 +23,7 @@ console      console
 console-clicks console-clicks
 console-scale console-scale
 late-matrix  late-matrix ONE_OF=10
+fuzz         fuzz TIME=2m
 model        test PKG=./testbed/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h
 faults       faults SEEDS=3
 nemesis      nemesis MINUTES=30

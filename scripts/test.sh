@@ -53,7 +53,8 @@ for module in "${modules[@]}"; do
   start=$SECONDS result=ok
   # Some packages are tests alone.
   "$go" -C "$module" list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' "${packages[@]}" | xargs -r "$go" -C "$module" build -o /dev/null || result=FAILED
-  "$go" -C "$module" test "${packages[@]}" "${form[@]}" "$@" || result=FAILED
+  # Many tests wait, for a timeout or a worker: with one for each processor two cores would idle.
+  "$go" -C "$module" test -parallel 4 "${packages[@]}" "${form[@]}" "$@" || result=FAILED
   [[ $result == ok ]] || failed=1
   took+=("$(printf 'test: %-8s %-6s %5d s' "$module" "$result" $((SECONDS - start)))")
 done
