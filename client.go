@@ -105,7 +105,9 @@ func (c *Client) EnqueueTx(ctx context.Context, tx pgx.Tx, in Instruction) (Rece
 // [ErrCommitUnknown], either all or none.
 //
 // With Config.Cells there is a transaction in each cell. The instructions of a cell that is away
-// have a fault of [ErrOtherCell], and the others are stored; after an error any of them may be.
+// have a fault of [ErrOtherCell], those of a cell whose commit is not known one of
+// [ErrCommitUnknown], and the others are stored; after ErrCommitUnknown any of them may be. Without a
+// deadline it waits for a cell that hangs.
 func (c *Client) EnqueueBatch(ctx context.Context, all []Instruction) ([]Result, error) {
 	results, err := c.ingest.EnqueueBatch(ctx, instructions(all))
 	return resultsOf(results), err

@@ -4,7 +4,8 @@ import "github.com/railhead-pay/railhead/outbox"
 
 // Fault is why an instruction was refused. Field and Rule name the invalid field and the
 // violated rule, for callers to branch on; docs/ingest.md lists them. It contains nothing of the
-// payload, and unwraps to one of the errors below.
+// payload, and unwraps to one of the errors below. One that unwraps to [ErrCommitUnknown] is no
+// refusal: the instruction may be stored.
 type Fault = outbox.Fault
 
 // Errors that a caller branches on, with errors.Is.

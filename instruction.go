@@ -85,8 +85,8 @@ type Receipt struct {
 	Differs []string `json:"differs,omitempty"`
 }
 
-// Result is the result for one instruction of a batch. If it was refused, Fault is set;
-// otherwise Fault is nil and Receipt is set.
+// Result is the result for one instruction of a batch. If it was refused, or is not known to be stored
+// ([ErrCommitUnknown]), Fault is set; otherwise Fault is nil and Receipt is set.
 type Result struct {
 	Receipt Receipt
 	Fault   *Fault

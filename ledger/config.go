@@ -17,7 +17,8 @@ type Config struct {
 	Name string
 	// MaxConns bounds the pool, 1 to 100; 0 is 4.
 	MaxConns int32
-	// ConnectTimeout bounds one connection attempt; 0 is 5 s.
+	// ConnectTimeout bounds one connection attempt, and then the checks of the new connection, for which there are 5 s
+	// at least; 0 is 5 s.
 	ConnectTimeout time.Duration
 	// Tracer traces every query; nil: none.
 	Tracer pgx.QueryTracer

@@ -133,6 +133,7 @@ func TestRoutedDoorUnserved(t *testing.T) {
 	if !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("what is nowhere, by a client: %v", err)
 	}
+	east.must(r.CheckKeys(t.Context())) // the maps of before
 	east.moves(north, p)
 	other, err := door.Open(t.Context(), ledger.Config{URL: north.URL(celltest.API), Cell: "railhead", MaxConns: 2})
 	east.must(err)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -70,4 +72,35 @@ func TestOrderSkipOfALineThatIsNotAdvanced(t *testing.T) {
 	claim := q.only("the third", third)
 	q.none("the end", done(claim))
 	says("of one that was executed", third, noHead)
+}
+
+// TestSkippedAndPutBack: an instruction that was skipped, and whose row was then put back in pending, holds its line
+// again. A skip says why it can't be skipped, and not that it holds nothing back.
+func TestSkippedAndPutBack(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, strictProfile)
+	first, second := q.put("p1"), q.put("p1")
+	q.none("refused", refusedFor(q.only("the first", first)))
+	q.do(`SELECT railhead.skip_in_order($1, 'a test')`, [16]byte(first))
+	claim := q.only("the second", second)
+	third := q.put("p1")
+	q.putBack(first)
+	q.do(advanceRows)
+	q.do(advanceMarked)
+	_, err := q.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{done(claim)},
+		Finished: []payment.ID{claim.ClaimID}, Ordered: []string{"bank"}})
+	q.must(err)
+	q.do(advanceMarked)
+	_, err = q.exec.Turn(t.Context(), outbox.Turn{Claim: request(q.lane(10, 0)), Ordered: []string{"bank"}})
+	if got := ledger.SQLState(err); got != outbox.StatePutBack {
+		t.Fatalf("a claim of what was put back: %s", got)
+	}
+	q.must(q.quarantine(first, outbox.QuarantineCode(outbox.StatePutBack)))
+	q.do(advanceMarked)
+	q.none("the third waits")
+	if got := q.skipRefused(first); !strings.Contains(got, "only one that has ended or is parked can be skipped") {
+		t.Errorf("a skip of what holds the line: %q", got)
+	}
+	q.do(`SELECT railhead.triage_dead_letter($1, 'resolved', 'a test')`, [16]byte(first))
+	q.only("its letter is closed", third)
 }

@@ -23,6 +23,9 @@ type BucketCell struct {
 	Schema  string
 	Version int  // counts the cells of the bucket; 0: no map
 	Here    bool // whether it is the cell that the copy is of
+	Takes   bool // whether that cell takes the bucket's participants now; false of any other cell
+	// Directory is the id of the directory that the copy is of, a UUID; empty: the copy does not say it.
+	Directory string
 	// Disputed: copies name different cells for this version. Which of them takes the bucket is not known.
 	Disputed bool
 }
@@ -64,18 +67,12 @@ func (m *CellMap) Merge(other *CellMap) (changed bool) {
 	return changed
 }
 
-// Apart reports whether two copies are of different directories, with a bucket about which they contradict
-// each other: of those for which they have the same version they agree on none. Where a cell of one
-// directory was restored, its copy contradicts others on some buckets alone.
-func (m *CellMap) Apart(other *CellMap) (bucket int, apart bool) {
+// Directory returns the id of the directory that the copy is of, or nothing if it has no cell for any bucket.
+func (m *CellMap) Directory() string {
 	for n := range m {
-		switch {
-		case m[n].Version == 0 || m[n].Version != other[n].Version:
-		case m[n].is(other[n]):
-			return 0, false
-		default:
-			bucket, apart = n, true
+		if m[n].Directory != "" {
+			return m[n].Directory
 		}
 	}
-	return bucket, apart
+	return ""
 }

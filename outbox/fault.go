@@ -14,8 +14,8 @@ type ReceiptOrFault struct {
 	Fault   *Fault
 }
 
-// Fault is why an instruction was refused. It is an error of the database, or an error
-// of the same form about an instruction that is not sent to the database. It contains
+// Fault is why an instruction was refused, or with StateCommitUnknown that it may be stored. It is an error of
+// the database, or an error of the same form about an instruction that is not sent to the database. It contains
 // nothing of the payload.
 type Fault struct {
 	SQLState string `json:"sqlstate"` // one of Refusals, or the server's own
@@ -40,6 +40,16 @@ func (f *Fault) Error() string {
 	return text
 }
 
-// Unwrap returns the sentinel on which a caller branches, by the table of Refusals. For
-// an SQLSTATE of the server's own it returns ErrInvalid: that is about the content too.
-func (f *Fault) Unwrap() error { return cmp.Or(SentinelOf(f.SQLState), ErrInvalid) }
+// StateCommitUnknown is the SQLSTATE of a Fault that is no refusal: the instruction may be stored, and
+// another cell has answered for its own part of the batch. (ISO/IEC 9075: connection exception, transaction
+// resolution unknown.)
+const StateCommitUnknown = "08007"
+
+// Unwrap returns the sentinel on which a caller branches, by the table of Refusals, or ErrCommitUnknown. For
+// another SQLSTATE of the server's own it returns ErrInvalid: that is about the content too.
+func (f *Fault) Unwrap() error {
+	if f.SQLState == StateCommitUnknown {
+		return ErrCommitUnknown
+	}
+	return cmp.Or(SentinelOf(f.SQLState), ErrInvalid)
+}

@@ -50,7 +50,7 @@ func Check(ctx context.Context, on Conn, cell string) (err error) {
 	if err != nil {
 		return beginError(err)
 	}
-	defer func() { err = errors.Join(err, tx.Rollback(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, tx.Rollback(ctx)) }() // without its time the connection is closed
 	var version string
 	var began time.Time
 	// An engine that is not PostgreSQL may refuse the statement after this one.

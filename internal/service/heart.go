@@ -96,6 +96,9 @@ func (h *Heart) Beat(ctx context.Context, status string) error {
 	switch {
 	case Denied(err):
 		return fmt.Errorf("%s: %w", h.config.OtherLogin, err)
+	case err != nil && pulse.Beats > 0:
+		h.log.WarnContext(ctx, "heartbeat was recorded in a cell that can't be used", "error", err)
+		return err
 	case err != nil:
 		h.log.WarnContext(ctx, "heartbeat was not recorded", "error", err)
 		return err

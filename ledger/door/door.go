@@ -87,63 +87,19 @@ func (d *Door) Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrust
 	return receipt, nil
 }
 
-// EnqueueBatch enqueues many instructions of the bearer's participants, at most the cell's
-// batch_items_max, and returns one result for each in the same order. A refusal concerns
-// only its own instruction. After an error some may be stored: the same call may be
-// repeated.
+// EnqueueBatch is Ingest.EnqueueBatch for instructions of the bearer's participants.
 func (d *Door) EnqueueBatch(
 	ctx context.Context, who outbox.Bearer, all []outbox.Entrusted,
 ) ([]outbox.ReceiptOrFault, error) {
-	b := &enqueue.Batch{Results: make([]outbox.ReceiptOrFault, len(all))}
-	for n, in := range all {
-		item, err := enqueue.NewItem(ctx, in.Instruction)
-		if err != nil {
-			b.Results[n].Fault = enqueue.FaultOf(err)
-			continue
-		}
-		item.Bearer, item.Behalf = who, in.OnBehalfOf
-		b.Items, b.From = append(b.Items, item), append(b.From, n)
+	b := enqueue.NewBatch(len(all), func(n int) (enqueue.Item, error) {
+		item, err := enqueue.NewItem(ctx, all[n].Instruction)
+		item.Bearer, item.Behalf = who, all[n].OnBehalfOf
+		return item, err
+	})
+	if err := b.Send(ctx, d.db, d.sender); err != nil {
+		return nil, fmt.Errorf("enqueue of a batch of %d: %w", len(all), err)
 	}
-	stored, err := d.send(ctx, b.Items, b.From, b.Results)
-	switch {
-	case err == nil:
-		return b.Results, nil
-	case stored && !errors.Is(err, outbox.ErrCommitUnknown):
-		// The error of the part that failed must not be taken for that of the whole batch.
-		return nil, fmt.Errorf("enqueue of a batch of %d: %w: a part of it is stored, and the rest failed: %v",
-			len(all), outbox.ErrCommitUnknown, err) //nolint:errorlint // on purpose
-	default:
-		return nil, fmt.Errorf("enqueue of a batch of %d: %w", len(all), store.Refusal(err))
-	}
-}
-
-// send sends a batch, and each half of it again if the server can't read an item. It
-// reports whether a part is stored.
-func (d *Door) send(
-	ctx context.Context, items []enqueue.Item, from []int, results []outbox.ReceiptOrFault,
-) (stored bool, err error) {
-	if len(items) == 0 {
-		return false, nil
-	}
-	answers, err := d.sender.EnqueueMany(ctx, true, func() []enqueue.Item { return items })
-	switch {
-	case err == nil:
-		for n, answer := range answers {
-			results[from[n]] = answer
-		}
-		return true, nil
-	case !enqueue.Unreadable(err):
-		return false, err
-	case len(items) == 1:
-		results[from[0]].Fault = enqueue.FaultOf(store.Refusal(err))
-		return false, nil
-	}
-	half := len(items) / 2
-	if stored, err = d.send(ctx, items[:half], from[:half], results); err != nil {
-		return stored, err
-	}
-	also, err := d.send(ctx, items[half:], from[half:], results)
-	return stored || also, err
+	return b.Results, nil
 }
 
 // EnqueueOne enqueues one instruction: see enqueue.Sender.
@@ -174,13 +130,11 @@ func (s sender) EnqueueMany(
 ) ([]outbox.ReceiptOrFault, error) {
 	return enqueue.Arrays(ctx, s.db, take, func(conn *pgx.Conn, items []enqueue.Item) (pgx.Rows, error) {
 		tokens, certificates := make([][]byte, len(items)), make([][]byte, len(items))
-		behalf := make([]pgtype.Text, len(items))
 		for n := range items {
 			tokens[n], certificates[n] = items[n].Bearer.Token[:], items[n].Bearer.Certificate
-			behalf[n] = store.Text(items[n].Behalf)
 		}
 		arguments := append([]any{tokens, certificates}, enqueue.ArgumentsOf(items)...)
-		return conn.Query(ctx, s.db.SQL["door_enqueue"], append(arguments, behalf, waits)...)
+		return conn.Query(ctx, s.db.SQL["door_enqueue"], append(arguments, enqueue.PrincipalsOf(items), waits)...)
 	})
 }
 

@@ -41,12 +41,14 @@ func OpenRouted(ctx context.Context, cells []Cell) (*Routed, error) {
 		}
 		d.db.Prefer(route.Statements)
 		r.cells = append(r.cells, &served{Door: d, setting: each.Setting, schema: each.Config.Cell,
-			calls: make(chan struct{}, callsMost)})
+			calls: make(chan struct{}, route.CallsMost), router: func() *route.Router[*served] { return r.router },
+			home: func() *served { return r.cells[0] }})
 	}
 	r.router = route.New(r.cells[0], r.cells[0].setting, r.cells[0].schema, r.Settings(),
 		func(setting, _ string) (*served, error) { return r.of(setting) })
 	for _, cell := range r.cells {
-		cell.take = func(m *outbox.CellMap) error { return r.router.Take(cell, m) }
+		r.router.Place(cell, cell.setting, cell.schema)
+		r.router.Hold(cell.db, cell.setting, cell.schema)
 	}
 	return r, nil
 }
@@ -88,22 +90,22 @@ func (r *Routed) Token(ctx context.Context, digest [32]byte) (outbox.Token, erro
 	answered := false
 	for a := range ask(waiting, r.cells, func(ctx context.Context, c *served) (outbox.Token, error) {
 		if time.Now().UnixNano() < c.skip.Load() {
-			return outbox.Token{}, fmt.Errorf("%w: setting %s: it has just left a token unanswered", errAway, c.setting)
+			return outbox.Token{}, fmt.Errorf("%w: setting %s: it has just left a token unanswered", route.ErrAway, c.setting)
 		}
 		return c.Token(ctx, digest)
 	}) {
 		switch {
-		case a.err == nil && a.value.InForce:
-			return a.value, nil
-		case a.err == nil:
-			found, err = a.value, nil
-		case !errors.Is(a.err, outbox.ErrToken):
-			failed = errors.Join(failed, a.err)
+		case a.Err == nil && a.Value.InForce:
+			return a.Value, nil
+		case a.Err == nil:
+			found, err = a.Value, nil
+		case !errors.Is(a.Err, outbox.ErrToken):
+			failed = errors.Join(failed, a.Err)
 		}
 		switch {
-		case answered && ctx.Err() == nil && errors.Is(a.err, context.Canceled):
-			a.cell.skip.Store(time.Now().Add(tokenSkip).UnixNano())
-		case !answered && (a.err == nil || errors.Is(a.err, outbox.ErrToken)):
+		case answered && ctx.Err() == nil && errors.Is(a.Err, context.Canceled):
+			a.Cell.skip.Store(time.Now().Add(tokenSkip).UnixNano())
+		case !answered && (a.Err == nil || errors.Is(a.Err, outbox.ErrToken)):
 			answered = true
 			defer time.AfterFunc(tokenAfter, cancel).Stop()
 		}
@@ -128,8 +130,9 @@ func (r *Routed) Enqueue(
 	return receipt, err
 }
 
-// EnqueueBatch is Door.EnqueueBatch in transactions of each cell. The instructions of a cell that is
-// away have a fault of outbox.ErrOtherCell, and the others are stored.
+// EnqueueBatch is Door.EnqueueBatch in a transaction of each cell. The instructions of a cell that is
+// away have a fault of outbox.ErrOtherCell, those of one whose commit is not known one of
+// outbox.ErrCommitUnknown, and the others are stored. After outbox.ErrCommitUnknown some may be stored.
 func (r *Routed) EnqueueBatch(
 	ctx context.Context, who outbox.Bearer, all []outbox.Entrusted,
 ) ([]outbox.ReceiptOrFault, error) {
@@ -189,7 +192,7 @@ func (r *Routed) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused 
 	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (struct{}, error) {
 		return struct{}{}, c.NoteUses(ctx, tokens, uses, refused)
 	}) {
-		noted, failed = noted || a.err == nil, errors.Join(failed, a.err)
+		noted, failed = noted || a.Err == nil, errors.Join(failed, a.Err)
 	}
 	if noted {
 		return nil
@@ -198,26 +201,26 @@ func (r *Routed) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused 
 }
 
 // CheckKeys is Door.CheckKeys in every cell. It also returns ErrOtherSetting if a setting leads to
-// another cell, and ErrOtherDirectory if two cells are of different ones. The error names the cells,
-// those that were not reached included.
+// another cell, ErrOtherDirectory if two cells are of different ones, and ErrNoDirectory if a cell is in none and
+// others are in one. The error names the cells, those that were not reached included.
 func (r *Routed) CheckKeys(ctx context.Context) error {
 	var failed error
 	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (struct{}, error) {
 		err := c.CheckKeys(ctx)
 		if err == nil {
-			_, err = c.read(ctx)
+			err = c.read(ctx)
 		}
 		return struct{}{}, err
 	}) {
-		if a.err != nil {
-			failed = errors.Join(failed, fmt.Errorf("setting %s: %w", a.cell.setting, a.err))
+		if a.Err != nil {
+			failed = errors.Join(failed, fmt.Errorf("setting %s: %w", a.Cell.setting, a.Err))
 		}
 	}
 	return failed
 }
 
 // Heartbeat is Door.Heartbeat in the cell of a setting. It is an error, too, if the setting leads to
-// another cell, or to one of another directory.
+// another cell, or to one of another directory or of none: then it is recorded there all the same.
 func (r *Routed) Heartbeat(ctx context.Context, setting string, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	cell, err := r.of(setting)
 	if err != nil {
@@ -225,7 +228,7 @@ func (r *Routed) Heartbeat(ctx context.Context, setting string, beat outbox.Hear
 	}
 	pulse, err := cell.Heartbeat(ctx, beat)
 	if err == nil {
-		_, err = cell.read(ctx) // each time: an address may lead elsewhere since
+		err = cell.read(ctx) // each time: an address may lead elsewhere since
 	}
 	return pulse, err
 }

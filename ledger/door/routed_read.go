@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/railhead-pay/railhead/ledger/internal/route"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -21,7 +22,7 @@ func (r *Routed) Status(ctx context.Context, who outbox.Bearer, id payment.ID) (
 // find asks every cell for an instruction: an id names no participant. The cell that has the payment
 // counts more than one that says payment.Elsewhere, and that more than one that refuses the token.
 func (r *Routed) find(ctx context.Context, who outbox.Bearer, id payment.ID) (*served, outbox.Tracked, error) {
-	var other said[outbox.Tracked] // says that it is elsewhere
+	var other route.Said[*served, outbox.Tracked] // says that it is elsewhere
 	var denied, failed error
 	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (outbox.Tracked, error) {
 		found, err := c.Status(ctx, who, id)
@@ -31,21 +32,21 @@ func (r *Routed) find(ctx context.Context, who outbox.Bearer, id payment.ID) (*s
 		return found, err
 	}) {
 		switch {
-		case a.err == nil && a.value.State != payment.Elsewhere:
-			return a.cell, a.value, nil
-		case a.err == nil:
+		case a.Err == nil && a.Value.State != payment.Elsewhere:
+			return a.Cell, a.Value, nil
+		case a.Err == nil:
 			other = a
-		case refused(a.err):
-			denied = errors.Join(denied, a.err)
-		case !errors.Is(a.err, outbox.ErrNotFound):
-			failed = errors.Join(failed, a.err)
+		case refused(a.Err):
+			denied = errors.Join(denied, a.Err)
+		case !errors.Is(a.Err, outbox.ErrNotFound):
+			failed = errors.Join(failed, a.Err)
 		}
 	}
 	switch {
 	case failed != nil:
 		return nil, outbox.Tracked{}, failed
-	case other.cell != nil:
-		return other.cell, other.value, nil
+	case other.Cell != nil:
+		return other.Cell, other.Value, nil
 	case denied != nil:
 		return nil, outbox.Tracked{}, denied
 	}
@@ -99,16 +100,18 @@ func (r *Routed) Cancel(
 		return no, err
 	}) {
 		switch {
-		case a.err == nil:
-			return a.value, nil
+		case a.Err == nil:
+			return a.Value, nil
 		case ctx.Err() != nil: // it may still be cancelled there
-			failed = errors.Join(failed, fmt.Errorf("%w: setting %s: %w", outbox.ErrCommitUnknown, a.cell.setting, a.err))
-		case refused(a.err):
-			denied = errors.Join(denied, a.err)
-		case errors.Is(a.err, outbox.ErrNotAllowed):
-			barred = a.err
-		case !errors.Is(a.err, outbox.ErrNotFound):
-			failed = errors.Join(failed, a.err)
+			//nolint:errorlint // a refusal that came late is no answer
+			unknown := fmt.Errorf("%w: setting %s: %v", outbox.ErrCommitUnknown, a.Cell.setting, a.Err)
+			failed = errors.Join(failed, unknown)
+		case refused(a.Err):
+			denied = errors.Join(denied, a.Err)
+		case errors.Is(a.Err, outbox.ErrNotAllowed):
+			barred = a.Err
+		case !errors.Is(a.Err, outbox.ErrNotFound):
+			failed = errors.Join(failed, a.Err)
 		}
 	}
 	if err = cmp.Or(failed, barred, denied); err != nil {
@@ -130,26 +133,27 @@ func (r *Routed) List(ctx context.Context, who outbox.Bearer, page outbox.Page) 
 	if err != nil {
 		return nil, err
 	}
+	before := r.router.Own(home, page.ParticipantID)
 	found := map[payment.ID]outbox.Tracked{}
 	var failed, denied error
 	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) ([]outbox.Tracked, error) {
 		return c.List(ctx, who, page)
 	}) {
 		switch {
-		case a.err == nil:
-			for _, each := range a.value {
+		case a.Err == nil:
+			for _, each := range a.Value {
 				if _, there := found[each.OutboxID]; !there || each.State != payment.Elsewhere {
 					found[each.OutboxID] = each
 				}
 			}
-		case refused(a.err) && a.cell != home:
-			denied = errors.Join(denied, a.err)
+		case refused(a.Err) && a.Cell != home:
+			denied = errors.Join(denied, a.Err)
 		default:
-			failed = errors.Join(failed, a.err)
+			failed = errors.Join(failed, a.Err)
 		}
 	}
 	if failed == nil && denied != nil {
-		failed = r.stays(ctx, home, page.ParticipantID, denied)
+		failed = r.stayed(ctx, home, page.ParticipantID, before, denied)
 	}
 	if failed != nil {
 		return nil, failed
@@ -165,14 +169,16 @@ func (r *Routed) List(ctx context.Context, who outbox.Bearer, page outbox.Page) 
 	return all[:min(len(all), max(page.Most, 1), outbox.PageMax)], nil
 }
 
-// stays returns denied unless a cell says itself that it takes a participant: then no cell that has
-// refused the token knows an instruction which this one does not.
-func (r *Routed) stays(ctx context.Context, home *served, participantID string, denied error) error {
+// stayed returns denied unless a cell has said itself, before and after a list, that it takes a participant: then no
+// cell that has refused the token knows an instruction which this one does not.
+func (r *Routed) stayed(
+	ctx context.Context, home *served, participantID string, before outbox.BucketCell, denied error,
+) error {
 	m, err := home.CellMap(ctx)
 	if err != nil {
 		return err
 	}
-	if !m.Of(participantID).Here {
+	if after := m.Of(participantID); !before.Takes || !after.Takes || after.Version != before.Version {
 		return denied
 	}
 	return nil

@@ -1,11 +1,14 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,6 +26,8 @@ func (i *Ingest) CellMap(ctx context.Context) (*outbox.CellMap, error) { return 
 type Routed struct {
 	home   *Ingest
 	router *route.Router[*Ingest] // nil: there are no other cells
+	mu     sync.Mutex
+	calls  map[*Ingest]chan struct{} // one for each call of ask
 }
 
 // OpenRouted connects lazily to the cell of config, and to others by the names of their settings,
@@ -33,7 +38,7 @@ func OpenRouted(ctx context.Context, config ledger.Config, settings map[string]s
 	if err != nil {
 		return nil, err
 	}
-	r := &Routed{home: home}
+	r := &Routed{home: home, calls: map[*Ingest]chan struct{}{}}
 	if len(settings) > 0 {
 		home.db.Prefer(route.Statements)
 		names := slices.Sorted(maps.Keys(settings))
@@ -51,9 +56,11 @@ func OpenRouted(ctx context.Context, config ledger.Config, settings map[string]s
 				cell, err := Open(context.WithoutCancel(ctx), other)
 				if err == nil {
 					cell.db.Prefer(route.Statements)
+					r.router.Hold(cell.db, setting, schema)
 				}
 				return cell, err
 			})
+		r.router.Hold(home.db, homeSetting, config.Cell)
 	}
 	return r, nil
 }
@@ -95,6 +102,9 @@ func (r *Routed) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instructio
 		return r.home.EnqueueTx(ctx, tx, in)
 	}
 	cell, err := r.router.Of(ctx, in.ParticipantID)
+	if err == nil {
+		err = r.router.Prove(ctx, cell)
+	}
 	if err != nil {
 		return payment.Receipt{}, err
 	}
@@ -106,8 +116,8 @@ func (r *Routed) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instructio
 }
 
 // EnqueueBatch is Ingest.EnqueueBatch in a transaction of each cell. The instructions of a cell
-// that is away have a fault of outbox.ErrOtherCell, and the others are stored. After an error
-// some may be stored.
+// that is away have a fault of outbox.ErrOtherCell, those of one whose commit is not known one of
+// outbox.ErrCommitUnknown, and the others are stored. After outbox.ErrCommitUnknown some may be stored.
 func (r *Routed) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	if r.router == nil {
 		return r.home.EnqueueBatch(ctx, all)
@@ -129,18 +139,26 @@ func (r *Routed) Status(ctx context.Context, key Key) (payment.Status, error) {
 	return status, err
 }
 
-// find looks a key up in every cell. A key names no participant. What no cell has is not unknown before the maps
-// were read again: another cell may have taken a bucket since.
+// find looks a key up in every cell at once. A key names no participant. What no cell has is not unknown before the
+// maps were read again: another cell may have taken a bucket since. A cell that says payment.Elsewhere counts if no
+// other one has it.
 func (r *Routed) find(ctx context.Context, key Key) (*Ingest, payment.Status, error) {
 	cells, err := r.all(ctx)
-	for _, cell := range cells {
-		status, failed := cell.Status(ctx, key)
-		if failed == nil {
-			return cell, status, nil
+	var other route.Said[*Ingest, payment.Status]
+	for a := range ask(ctx, r, cells, func(ctx context.Context, cell *Ingest) (payment.Status, error) {
+		return cell.Status(ctx, key)
+	}) {
+		switch {
+		case a.Err == nil && a.Value.State != payment.Elsewhere:
+			return a.Cell, a.Value, nil
+		case a.Err == nil:
+			other = a
+		case !errors.Is(a.Err, outbox.ErrNotFound):
+			err = errors.Join(err, a.Err)
 		}
-		if !errors.Is(failed, outbox.ErrNotFound) {
-			err = errors.Join(err, failed)
-		}
+	}
+	if err == nil && other.Cell != nil {
+		return other.Cell, other.Value, nil
 	}
 	if err == nil {
 		err = r.fresh(ctx, cells)
@@ -149,6 +167,27 @@ func (r *Routed) find(ctx context.Context, key Key) (*Ingest, payment.Status, er
 		err = fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, outbox.ErrNotFound)
 	}
 	return nil, payment.Status{}, err
+}
+
+// ask calls every cell at once.
+func ask[T any](
+	ctx context.Context, r *Routed, cells []*Ingest, call func(ctx context.Context, cell *Ingest) (T, error),
+) iter.Seq[route.Said[*Ingest, T]] {
+	return route.Ask(ctx, cells, func(cell *Ingest) (chan struct{}, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.calls[cell] == nil {
+			r.calls[cell] = make(chan struct{}, route.CallsMost)
+		}
+		return r.calls[cell], nil
+	}, func(ctx context.Context, cell *Ingest) (none T, err error) {
+		if r.router != nil {
+			if err = r.router.Prove(ctx, cell); err != nil {
+				return none, err
+			}
+		}
+		return call(ctx, cell)
+	})
 }
 
 func (r *Routed) all(ctx context.Context) ([]*Ingest, error) {
@@ -184,29 +223,35 @@ var errNewCell = errors.New("the map of cells has changed during the call: repea
 func (r *Routed) Statuses(ctx context.Context, keys []Key) ([]*payment.Status, error) {
 	cells, err := r.all(ctx)
 	found := make([]*payment.Status, len(keys))
-	for _, cell := range cells {
-		some, failed := cell.Statuses(ctx, keys)
-		err = errors.Join(err, failed)
-		for n, status := range some {
-			if status != nil {
-				found[n] = status
+	for a := range ask(ctx, r, cells, func(ctx context.Context, cell *Ingest) ([]*payment.Status, error) {
+		return cell.Statuses(ctx, keys)
+	}) {
+		err = errors.Join(err, a.Err)
+		for n, status := range a.Value {
+			if found[n] == nil || status != nil && status.State != payment.Elsewhere {
+				found[n] = cmp.Or(status, found[n])
 			}
 		}
+		if !slices.ContainsFunc(found, isOpen) {
+			return found, nil
+		}
 	}
-	missing := slices.Contains(found, nil)
-	if missing && err == nil {
+	if err == nil && slices.Contains(found, nil) {
 		err = r.fresh(ctx, cells)
 	}
-	if err != nil && missing {
+	if err != nil {
 		return nil, err
 	}
 	return found, nil
 }
 
+// isOpen reports whether another cell may know more.
+func isOpen(s *payment.Status) bool { return s == nil || s.State == payment.Elsewhere }
+
 // Await is Ingest.Await in whichever cell has the instruction.
 func (r *Routed) Await(ctx context.Context, key Key) (payment.Status, error) {
 	cell, status, err := r.find(ctx, key)
-	if err != nil || status.Rests() {
+	if err != nil || status.Rests() || status.State == payment.Elsewhere {
 		return status, err
 	}
 	return cell.Await(ctx, key)

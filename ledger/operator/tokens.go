@@ -130,6 +130,19 @@ func CopyToken(ctx context.Context, conn querier, cell, id string, of StoredToke
 	return false, nil
 }
 
+// WithdrawToken revokes a token that was put in force while another cell revoked it. The connection is that of
+// CreateToken.
+func WithdrawToken(ctx context.Context, conn querier, cell, id, reason string) error {
+	loaded, err := store.LoadStatements(cell)
+	if err != nil {
+		return err
+	}
+	if err := conn.QueryRow(ctx, loaded["revoke_api_token"], id, reason).Scan(nil); err != nil {
+		return fmt.Errorf("revoking token %s: %w", store.Bound(id, 64), store.Refusal(err))
+	}
+	return nil
+}
+
 // equal reports whether two cells store the same token with the same rights.
 func (s StoredToken) equal(other StoredToken) bool {
 	return bytes.Equal(s.Digest, other.Digest) && s.Name == other.Name && s.ExpiresAt.Equal(other.ExpiresAt) &&

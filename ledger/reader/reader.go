@@ -132,17 +132,17 @@ func (r *Reader) read(ctx context.Context, queue func(*pgx.Batch)) error {
 // readWithin is read with another timeout for each statement. It disables just-in-time
 // compilation, which would cost more than any of them.
 func (r *Reader) readWithin(ctx context.Context, timeout time.Duration, queue func(*pgx.Batch)) error {
-	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	// The settings come with the beginning: the server describes the statements of a batch before it runs the first of
+	// them, and waits for locks of their tables to do so.
+	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+		SET LOCAL statement_timeout = %d; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`, timeout.Milliseconds())})
 	if err != nil {
 		return fmt.Errorf("beginning to read: %w", err)
 	}
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT set_config('statement_timeout', $1, true), "+
-		"set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)",
-		fmt.Sprintf("%dms", timeout.Milliseconds()))
 	queue(batch)
 	err = tx.SendBatch(ctx, batch).Close()
-	return errors.Join(err, store.IgnoreClosed(tx.Rollback(context.WithoutCancel(ctx))))
+	return errors.Join(err, store.Rollback(ctx, tx))
 }
 
 // TimeBudget reads the time budget of the cell.

@@ -18,7 +18,7 @@ func (r *Reader) RoleDifferences(ctx context.Context, cell string) (found []acl.
 	if err != nil {
 		return nil, fmt.Errorf("beginning to read: %w", err)
 	}
-	defer func() { err = errors.Join(err, store.IgnoreClosed(tx.Rollback(context.WithoutCancel(ctx)))) }()
+	defer func() { err = errors.Join(err, store.Rollback(ctx, tx)) }()
 	_, err = tx.Exec(ctx, "SELECT set_config('statement_timeout', $1, true)",
 		fmt.Sprintf("%dms", StatementTimeout.Milliseconds()))
 	if err != nil {

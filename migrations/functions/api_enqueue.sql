@@ -148,8 +148,12 @@ BEGIN
   INTO token_ids, faults, digests, refused
   FROM (
     SELECT a.token_id, a.participant_id, a.idempotency_key, coalesce(a.fault,
-      CASE WHEN known.instruction_id <> a.instruction_id OR a.first_instruction <> a.instruction_id THEN
-        jsonb_build_object('code', 'RH001', 'message', 'this idempotency_key was first used for another instruction_id',
+      CASE WHEN coalesce(known.instruction_id, a.first_instruction) <> a.instruction_id THEN
+        jsonb_build_object('code', 'RH001', 'message',
+          -- Whether the earlier item will be stored is not known here.
+          CASE WHEN known.instruction_id IS NULL
+            THEN 'an earlier item of this call has this idempotency_key for another instruction_id'
+            ELSE 'this idempotency_key was first used for another instruction_id' END,
           'hint', 'Repeat a call with exactly the content of the first one. A different payment needs its own idempotency_key.',
           'field', 'idempotency_key', 'rule', 'SAME_CONTENT',
           'detail', 'The first instruction is outbox_id ' || known.outbox_id || '.') END) AS fault

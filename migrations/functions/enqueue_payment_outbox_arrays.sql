@@ -8,6 +8,9 @@
 --   applies to all items. If another open transaction enqueues for the participant of an item, the
 --   item is refused with RH015 after 1 ms; with waits, the call waits instead, as
 --   enqueue_payment_outbox does.
+--   An item that the first check refuses is never stored by the same call, whatever opens meanwhile: it is
+--   answered as a repetition, or is refused. One RH009 refuses all new items of its participant. So what a
+--   caller repeats after a refusal is not behind a later item of the call that the gate would have kept too.
 -- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
 --          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 10 ms, where another
 --          open transaction enqueues the same key for another participant.
@@ -21,7 +24,9 @@
 -- called by: ingest, enqueue_payment_outbox_batch, api_enqueue.
 --
 --   If every item is new and valid, the call takes five statements, whatever the number of items:
---   read the settings, check, allocate numbers, insert keys and instructions, return the rows.
+--   read the settings, check, allocate numbers, insert keys and instructions, return the rows. Where participants
+--   share an instruction_id and a key in one call, the later items of the second participant take a call of
+--   enqueue_payment_outbox each: about 1 ms an item, while the rows of all participants are locked.
 --
 --   The planner knows neither the number of items nor, with outdated statistics, the size of the
 --   registry. LIMIT and OFFSET 0 therefore make every access to the keys a probe, for one item, of
@@ -53,6 +58,7 @@ DECLARE
   prints    bytea[];   -- the fingerprint of each item
   faults    jsonb[];   -- the violation of each item (payment_outbox_violation)
   wants     boolean[]; -- whether the item may need a number, or only the lock
+  apart     boolean;   -- whether this cell does not take an item's participant
   lockers   text[] COLLATE "C"; -- the participants whose rows are locked
   firsts    bigint[];  -- the first number allocated to each of them
   skips     boolean := false; -- whether participants locked by others are skipped
@@ -92,8 +98,9 @@ BEGIN
       HINT = 'Send it in parts.';
   END IF;
 
-  SELECT array_agg(c.print), array_agg(c.fault), array_agg(c.fault IS NULL OR c.fault ->> 'code' = 'RH014')
-  INTO prints, faults, wants
+  SELECT array_agg(c.print), array_agg(c.fault), array_agg(c.fault IS NULL OR c.fault ->> 'code' = 'RH014'),
+    bool_or(c.fault ->> 'code' = 'RH009')
+  INTO prints, faults, wants, apart
   FROM (
     SELECT w.print,
       CASE
@@ -126,6 +133,20 @@ BEGIN
         a.payload) AS print OFFSET 0) w
     JOIN {cell}.payment_outbox_rules r ON r.singleton
     ORDER BY a.item) c;
+
+  -- In a cell that knows no other one, map_is_confirmed sees what is committed while the check is under way
+  -- (server_is_settled): an earlier item of the participant may be refused, and a later one not.
+  IF apart THEN
+    SELECT array_agg(CASE WHEN a.wants THEN coalesce(f.fault, a.fault) ELSE a.fault END ORDER BY a.item),
+      array_agg(a.wants AND f.fault IS NULL ORDER BY a.item)
+    INTO faults, wants
+    FROM unnest($2 COLLATE "C", faults, wants) WITH ORDINALITY AS a(participant_id, fault, wants, item)
+    LEFT JOIN (
+      SELECT DISTINCT ON (b.participant_id) b.participant_id, b.fault
+      FROM unnest($2 COLLATE "C", faults) WITH ORDINALITY AS b(participant_id, fault, item)
+      WHERE b.fault ->> 'code' = 'RH009'
+      ORDER BY b.participant_id, b.item) f ON f.participant_id = a.participant_id;
+  END IF;
 
   FOR try IN 1..tries_max LOOP
     BEGIN
@@ -262,21 +283,27 @@ BEGIN
                 settings.allow_second_key))
             ELSE true END
       ),
-      -- The first item of each key in the batch, and of each instruction.
+      -- The first item of each key in the batch, and of each instruction. Whether an item whose key the item of
+      -- another participant has before it is new depends on that one, which may be refused: it is decided behind
+      -- these, and so are the later items of its participant, which must not get an earlier number.
       numbered AS MATERIALIZED (
         SELECT c.*, {cell}.uuidv7_from(floor(extract(epoch FROM c.created_at) * 1000000)::bigint) AS outbox_id
         FROM (
-          SELECT c.*, clock_timestamp() AS created_at,
-            c.first + row_number() OVER (PARTITION BY c.participant_id ORDER BY c.item) - 1 AS sequence_id
+          SELECT c.*, clock_timestamp() AS created_at, c.first + c.nth - 1 AS sequence_id
           FROM (
-            SELECT c.*, row_number() OVER (PARTITION BY c.instruction_id, c.idempotency_key
-              ORDER BY c.item) AS nth_of_key,
-              row_number() OVER (
-                PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key
-                  THEN c.idempotency_key END
-                ORDER BY c.item) AS nth_of_instruction
-            FROM candidate c) c
-          WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1) c
+            SELECT c.*, bool_or(c.first_of_key <> c.participant_id) OVER by_participant AS behind,
+              count(*) FILTER (WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1) OVER by_participant AS nth
+            FROM (
+              SELECT c.*, row_number() OVER by_key AS nth_of_key, first_value(c.participant_id) OVER by_key AS first_of_key,
+                row_number() OVER (
+                  PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key
+                    THEN c.idempotency_key END
+                  ORDER BY c.item) AS nth_of_instruction
+              FROM candidate c
+              WINDOW by_key AS (PARTITION BY c.instruction_id, c.idempotency_key ORDER BY c.item
+                ROWS UNBOUNDED PRECEDING)) c
+            WINDOW by_participant AS (PARTITION BY c.participant_id ORDER BY c.item ROWS UNBOUNDED PRECEDING)) c
+          WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1 AND NOT c.behind) c
       ),
       keyed AS (
         INSERT INTO {cell}.payment_outbox_keys AS k
@@ -354,8 +381,9 @@ BEGIN
   DELETE FROM {cell}.participant_outbox_sequences s
   WHERE s.participant_id = ANY (lockers) AND s.next_sequence_id = 1;
 
-  -- Repetitions, within the batch, of an item that was not accepted, and, of participants that were moved to
-  -- this cell, calls that the other one may have answered. All other items are answered from what is known.
+  -- Items whose key the item of another participant has before them, with the later ones of their participants, and, of
+  -- participants that were moved to this cell, calls that the other one has answered. All other items are answered from what is known. An item
+  -- with a fault must not be decided again: by now it may be valid, and later ones of its participant are stored.
   undecided := ARRAY(
     SELECT a.item::integer
     FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", faults) WITH ORDINALITY
@@ -363,22 +391,16 @@ BEGIN
     LEFT JOIN unnest(lockers) AS l(participant_id) ON l.participant_id = a.participant_id
     LEFT JOIN unnest(fresh) AS f(item) ON f.item = a.item
     LEFT JOIN LATERAL (
-      SELECT true AS known
+      SELECT k.outbox_id
       FROM (
-        SELECT k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
+        SELECT k.outbox_id, k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
         WHERE k.instruction_id = a.instruction_id OFFSET 0) k
       WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id
-        AND NOT settings.allow_second_key
-      LIMIT 1) k ON true
-    LEFT JOIN LATERAL (
-      SELECT s.moved_in FROM {cell}.participant_outbox_sequences s
-      WHERE a.fault IS NOT NULL AND s.participant_id = a.participant_id
-      LIMIT 1) s ON true
-    WHERE f.item IS NULL AND k.known IS NULL
-      AND CASE
-        WHEN a.fault IS NULL THEN l.participant_id IS NOT NULL
-        ELSE s.moved_in AND (l.participant_id IS NOT NULL OR a.fault ->> 'code' <> 'RH014')
-      END
+        AND NOT settings.allow_second_key) k ON true
+    LEFT JOIN unnest(fresh, fresh_ids) AS by(item, outbox_id) ON by.outbox_id = k.outbox_id
+    WHERE a.fault IS NULL AND l.participant_id IS NOT NULL AND f.item IS NULL
+    GROUP BY a.item
+    HAVING count(k.outbox_id) FILTER (WHERE by.item IS NULL OR by.item < a.item) = 0
     ORDER BY a.item);
 
   -- As in enqueue_payment_outbox, an answer about rows of others waits until they are on the
@@ -388,10 +410,11 @@ BEGIN
   END IF;
   RETURN QUERY
   SELECT a.item::integer,
-    CASE WHEN v.code IS NULL THEN coalesce(f.outbox_id, k.outbox_id) END,
-    CASE WHEN v.code IS NULL THEN coalesce(f.sequence_id, k.sequence_id) END,
-    CASE WHEN v.code IS NULL THEN coalesce(f.created_at, k.created_at) END,
-    CASE WHEN f.item IS NOT NULL THEN 'PENDING' WHEN v.code IS NULL THEN {cell}.payment_outbox_state(k.outbox_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.outbox_id, k.outbox_id, c.outbox_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.sequence_id, k.sequence_id, c.sequence_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.created_at, k.created_at, c.created_at) END,
+    CASE WHEN f.item IS NOT NULL THEN 'PENDING' WHEN v.code IS NOT NULL THEN NULL
+      WHEN k.outbox_id IS NULL THEN 'ELSEWHERE' ELSE {cell}.payment_outbox_state(k.outbox_id) END,
     CASE WHEN v.code IS NULL THEN f.item IS NULL END,
     v.code,
     CASE v.code
@@ -409,7 +432,7 @@ BEGIN
       WHEN 'RH015' THEN 'This call stored nothing of it. Enqueue it by a call that waits.'
       WHEN a.fault ->> 'code' THEN a.fault ->> 'hint'
     END,
-    CASE WHEN v.code IS NULL AND f.item IS NULL
+    CASE WHEN v.code IS NULL AND k.outbox_id IS NOT NULL
       THEN {cell}.payment_outbox_differs(k.outbox_id, a.not_before, a.expires_at, CASE WHEN $8 IS NULL THEN 1
         ELSE a.priority END, coalesce(a.send_once, false)) END,
     CASE v.code WHEN 'RH001' THEN 'idempotency_key' WHEN 'RH007' THEN 'idempotency_key' WHEN 'RH015'
@@ -418,6 +441,7 @@ BEGIN
     CASE v.code WHEN 'RH001' THEN 'SAME_CONTENT' WHEN 'RH007' THEN 'ONE_KEY' WHEN 'RH015' THEN 'BUSY'
       WHEN a.fault ->> 'code' THEN a.fault ->> 'rule' END,
     CASE v.code
+      WHEN c.code THEN c.detail
       WHEN 'RH001' THEN CASE WHEN k.participant_id = a.participant_id
         THEN format('The first instruction is outbox_id %s, sequence_id %s.', k.outbox_id, k.sequence_id)
         ELSE 'The first instruction belongs to another participant.' END
@@ -432,7 +456,10 @@ BEGIN
   LEFT JOIN LATERAL (
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint FROM {cell}.payment_outbox_keys k
     WHERE f.item IS NULL AND k.instruction_id = a.instruction_id AND k.idempotency_key = a.idempotency_key
-    LIMIT 1) k ON true
+    LIMIT 1) same_key ON true
+  -- An item that is not stored is not told that a later one of the call has used its key.
+  LEFT JOIN unnest(fresh, fresh_ids) AS key_of(item, outbox_id) ON key_of.outbox_id = same_key.outbox_id
+  LEFT JOIN LATERAL (SELECT same_key.* WHERE key_of.item IS NULL OR key_of.item < a.item) k ON true
   LEFT JOIN LATERAL (
     SELECT o.outbox_id
     FROM (
@@ -440,12 +467,27 @@ BEGIN
       WHERE o.instruction_id = a.instruction_id OFFSET 0) o
     WHERE f.item IS NULL AND k.outbox_id IS NULL AND o.participant_id = a.participant_id
       AND NOT settings.allow_second_key
-    LIMIT 1) o ON true
+    LIMIT 1) other_key ON true
+  LEFT JOIN unnest(fresh, fresh_ids) AS other_of(item, outbox_id) ON other_of.outbox_id = other_key.outbox_id
+  LEFT JOIN LATERAL (SELECT other_key.* WHERE other_of.item IS NULL OR other_of.item < a.item) o ON true
+  -- What a refused call repeats of another cell. It names s, so that it is called for moved participants alone.
+  LEFT JOIN LATERAL (
+    SELECT c.code, c.detail, c.outbox_id, c.sequence_id, c.created_at
+    FROM (
+      SELECT s.participant_id FROM {cell}.participant_outbox_sequences s
+      WHERE a.fault IS NOT NULL AND k.outbox_id IS NULL AND o.outbox_id IS NULL
+        AND (l.participant_id IS NOT NULL OR a.fault ->> 'code' <> 'RH014')
+        AND s.participant_id = a.participant_id AND s.moved_in
+      LIMIT 1) s
+    CROSS JOIN LATERAL {cell}.carried_call(a.instruction_id, s.participant_id, a.idempotency_key, a.print,
+      settings.allow_second_key) c
+    LIMIT 1) c ON true
   CROSS JOIN LATERAL (
     SELECT CASE
       WHEN f.item IS NOT NULL THEN NULL
       WHEN k.outbox_id IS NOT NULL AND k.fingerprint IS DISTINCT FROM a.print THEN 'RH001'
       WHEN k.outbox_id IS NOT NULL THEN NULL
+      WHEN c.outbox_id IS NOT NULL THEN c.code
       WHEN a.fault ->> 'code' <> 'RH014' THEN a.fault ->> 'code'
       WHEN l.participant_id IS NULL THEN 'RH015'
       WHEN o.outbox_id IS NOT NULL THEN 'RH007'

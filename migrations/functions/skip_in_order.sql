@@ -30,6 +30,8 @@ BEGIN
     SELECT FROM {cell}.payment_operator_log l
     WHERE l.outbox_id = skip_in_order.outbox_id AND l.act = 'SKIP_IN_ORDER'
       AND (l.detail ->> 'attempt_no')::integer = coalesce(last.attempt_no, 0))
+    -- A row that was put back in pending holds the line whatever was skipped.
+    AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = skip_in_order.outbox_id)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'the instruction was skipped already, as it stands: it holds nothing back',

@@ -475,8 +475,13 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	byRail := m.state == payment.Failed && isRefusal(m.endedBy) && !m.evident
 	knownName := o.RailReference == "" || slices.ContainsFunc(m.words,
 		func(n named) bool { return isRefusal(n.result) && n.reference == o.RailReference })
-	if refuses && byRail && !m.waiting && !doubts && (claim > 0 || reported) && knownName || m.known(executes, like) {
+	noNews := refuses && byRail && !m.waiting && !doubts && (claim > 0 || reported) && knownName
+	if m.known(executes, like) || noNews && claim > 0 {
 		return payment.VerdictRepeated
+	}
+	if noNews { // its event has a row, or it would count as news after a replay
+		m.addLate(like)
+		return payment.VerdictLate
 	}
 	had, torn := m.rows, m.refusedAndExecuted(0)
 	whole := m.whole(o.Result, claim, reported) && (reported || claim > 0 || !doubts)

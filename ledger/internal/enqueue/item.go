@@ -93,6 +93,15 @@ func ArgumentsOf(items []Item) []any {
 	return []any{instructions, participants, keys, rails, payloads, notBefore, expiresAt, priorities, headers, once}
 }
 
+// PrincipalsOf returns the principals behind the bearers as an array argument.
+func PrincipalsOf(items []Item) []pgtype.Text {
+	all := make([]pgtype.Text, len(items))
+	for n := range items {
+		all[n] = store.Text(items[n].Behalf)
+	}
+	return all
+}
+
 // Arrays enqueues several instructions in a transaction of their own, by the statement
 // that query sends: see Sender.EnqueueMany.
 func Arrays(

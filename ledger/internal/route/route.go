@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,14 +41,15 @@ type Cell interface {
 
 // Read reads the map of a cell.
 func Read(ctx context.Context, db *store.DB) (*outbox.CellMap, error) {
-	rows, err := db.Pool.Query(ctx, db.SQL["cell_map"])
+	rows, err := db.Pool.Query(ctx, db.SQL["routing_map"])
 	if err != nil {
 		return nil, fmt.Errorf("reading the map of cells: %w", err)
 	}
 	var m outbox.CellMap
 	var bucket int
 	var of outbox.BucketCell
-	_, err = pgx.ForEachRow(rows, []any{&bucket, &of.Cell, &of.Version, &of.Setting, &of.Schema, &of.Here}, func() error {
+	columns := []any{&bucket, &of.Cell, &of.Version, &of.Setting, &of.Schema, &of.Here, &of.Takes, &of.Directory}
+	_, err = pgx.ForEachRow(rows, columns, func() error {
 		m[bucket] = of
 		return nil
 	})
@@ -55,6 +58,36 @@ func Read(ctx context.Context, db *store.DB) (*outbox.CellMap, error) {
 	}
 	return &m, nil
 }
+
+// Hold has each new connection to the cell of a setting refused that leads to another cell, or to a cell of another
+// directory: an address can change after its map was read. Without a setting another cell of the directory passes.
+func (r *Router[C]) Hold(db *store.DB, setting, schema string) {
+	text := db.SQL["routing_directory"]
+	db.OnConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		first := r.directory.Load() // without the mutex: a pool that is closed waits for this
+		if first == nil {           // the map that is read next says it
+			return nil
+		}
+		var its string
+		var another bool
+		switch err := conn.QueryRow(ctx, text, setting, schema).Scan(&its, &another); {
+		case errors.Is(err, pgx.ErrNoRows): // a statement that enqueues is refused there
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading which cell a connection leads to: %w", err)
+		case its != *first:
+			return fmt.Errorf("%w: the connection leads to directory %s, and the first map was of directory %s",
+				ErrOtherDirectory, its, *first)
+		case another && setting != "":
+			return fmt.Errorf("%w: by the map there, the connection does not lead to the cell with setting %s and schema %s",
+				ErrOtherSetting, setting, schema)
+		}
+		return nil
+	})
+}
+
+// errEnded: a cell was to be opened after Close.
+var errEnded = errors.New("the connections to the cells are closed")
 
 // place is what identifies a cell to a process.
 type place struct{ setting, schema string }
@@ -68,20 +101,28 @@ type Router[C Cell] struct {
 	schema      string   // of home, and of a cell before the map is known
 	open        func(setting, schema string) (C, error)
 
-	asking sync.Mutex // before mu
-	asked  time.Time  // when a cell was last asked which directory it is of; asking guards it
+	directory atomic.Pointer[string] // of the map that was taken first; nil: of none yet. Set with the mutex
 
-	mu      sync.Mutex
-	copies  map[any]*outbox.CellMap // the last map of each cell, by the C that it was read from
-	known   *outbox.CellMap         // what the copies know best
-	isSure  bool                    // no cell is unsure by what is known
-	opened  map[place]C
-	homeAt  place     // where the map has home; zero: not known
-	looked  time.Time // when a map was last read because a cell was away
-	renewed time.Time // when all were last read because a cell refused what the router knew no better
-	stale   bool      // a caller's own transaction was refused
-	next    *renewal  // nil: none waits to begin
-	under   *renewal  // the last one that began
+	fresh   shared // readings of all maps
+	asking  shared // readings of the maps of cells that no map names
+	loading shared // the first readings
+
+	mu        sync.Mutex
+	learners  map[any]*learner // by the C
+	readings  int              // of maps, that have begun
+	known     *outbox.CellMap  // what the maps of all cells know best
+	isSure    bool             // no cell is unsure by what is known
+	opened    map[place]C
+	homeAt    place     // where the map has home; zero: not known
+	looked    time.Time // when a map was last read because a cell was away
+	renewed   time.Time // when all were last read because a cell refused what the router knew no better
+	loaded    time.Time // when the first reading of a map ended
+	notLoaded error     // its error
+	asked     time.Time // when cells were last asked which directory they are of
+	askedFor  error     // what they answered
+	stale     bool      // a caller's own transaction was refused
+	unread    time.Time // when the maps could not all be read after that
+	ended     bool      // it was closed: no cell is opened any more
 }
 
 // New returns a router. Its home is the cell whose map is read first; without a map it takes no call:
@@ -90,19 +131,35 @@ type Router[C Cell] struct {
 func New[C Cell](
 	home C, homeSetting, schema string, settings []string, open func(setting, schema string) (C, error),
 ) *Router[C] {
-	return &Router[C]{home: home, homeSetting: homeSetting, schema: schema, settings: settings, open: open,
-		opened: map[place]C{}, copies: map[any]*outbox.CellMap{}, known: &outbox.CellMap{}}
+	r := &Router[C]{home: home, homeSetting: homeSetting, schema: schema, settings: settings, open: open,
+		opened: map[place]C{}, learners: map[any]*learner{}, known: &outbox.CellMap{}}
+	if homeSetting != "" {
+		r.homeAt = place{homeSetting, schema}
+		r.learner(home).at = r.homeAt
+	}
+	return r
 }
 
-// Close ends every connection.
-func (r *Router[C]) Close() {
+// Place says as which a cell was opened, by whose map it is held to.
+func (r *Router[C]) Place(cell C, setting, schema string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, cell := range r.opened {
+	r.learner(cell).at = place{setting, schema}
+}
+
+// Close ends every connection. A call that needs another one then fails.
+func (r *Router[C]) Close() {
+	r.mu.Lock()
+	r.ended = true
+	all := append(slices.Collect(maps.Values(r.opened)), r.home)
+	r.mu.Unlock()
+	for _, cell := range all {
 		cell.Close()
 	}
-	r.home.Close()
 }
+
+// Knows reports whether a map was taken, whose directory the process serves from then on.
+func (r *Router[C]) Knows() bool { return r.directory.Load() != nil }
 
 // at returns the cell of a setting. The mutex is held.
 func (r *Router[C]) at(of outbox.BucketCell) (C, error) {
@@ -121,15 +178,38 @@ func (r *Router[C]) at(of outbox.BucketCell) (C, error) {
 		var none C
 		return none, fmt.Errorf("%w: cell %s has setting %s", outbox.ErrNoSetting, of.Cell, of.Setting)
 	}
+	if r.ended {
+		var none C
+		return none, errEnded
+	}
 	cell, err := r.open(of.Setting, of.Schema)
 	if err == nil {
 		r.opened[where] = cell
+		if l := r.learner(cell); l.at == (place{}) {
+			l.at = where
+		}
 	}
 	return cell, err
 }
 
 // of returns the cell of a participant, and the version of its bucket.
 func (r *Router[C]) of(ctx context.Context, participantID string) (cell C, version int, err error) {
+	if err := r.ready(ctx); err != nil {
+		return cell, 0, err
+	}
+	return r.now(ctx, participantID)
+}
+
+// ready returns an error if no map could be read, or if cells may be of several directories.
+func (r *Router[C]) ready(ctx context.Context) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	return r.sure(ctx)
+}
+
+// now is of, by what the router knows.
+func (r *Router[C]) now(ctx context.Context, participantID string) (cell C, version int, err error) {
 	of, err := r.bucket(ctx, participantID)
 	if err != nil {
 		return cell, of.Version, err
@@ -143,14 +223,8 @@ func (r *Router[C]) of(ctx context.Context, participantID string) (cell C, versi
 // bucket returns what the router knows of a participant's bucket. It is an error if the maps contradict each
 // other about that: both cells may take it.
 func (r *Router[C]) bucket(ctx context.Context, participantID string) (of outbox.BucketCell, err error) {
-	if err = r.load(ctx); err != nil {
-		return of, err
-	}
-	if err = r.sure(ctx); err != nil {
-		return of, err
-	}
 	if of = r.entry(participantID); of.Disputed {
-		r.doubt(ctx)
+		r.dispute(ctx)
 		of = r.entry(participantID)
 	}
 	if of.Disputed {
@@ -165,154 +239,62 @@ func (r *Router[C]) entry(participantID string) outbox.BucketCell {
 	return r.known.Of(participantID)
 }
 
-// load reads the map of home for the first time, or of any other cell while home is away or has none.
-func (r *Router[C]) load(ctx context.Context) error {
-	r.mu.Lock()
-	known := r.known.Whole()
-	r.mu.Unlock()
-	if known {
-		return nil
-	}
-	err := r.learn(ctx, r.home)
-	for _, setting := range r.settings {
-		if err == nil {
-			return nil
-		}
-		r.mu.Lock()
-		cell, failed := r.at(outbox.BucketCell{Setting: setting, Schema: r.schema, Version: 1})
-		r.mu.Unlock()
-		if failed == nil {
-			failed = r.learn(ctx, cell)
-		}
-		if failed == nil {
-			return nil
-		}
-		err = errors.Join(err, failed)
-	}
-	return err
-}
-
-// all are the cells of the map for which there is a connection string, home first, and those of settings that
-// the map does not name: a cell without buckets may have payments.
-func (r *Router[C]) all() []C {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all, named := []C{r.home}, []string{r.homeAt.setting}
-	add := func(of outbox.BucketCell) {
-		if cell, err := r.at(of); err == nil && !slices.ContainsFunc(all, func(c C) bool { return any(c) == any(cell) }) {
-			all = append(all, cell)
-		}
-	}
-	for _, of := range r.known {
-		add(of)
-		named = append(named, of.Setting)
-	}
-	for _, setting := range r.settings {
-		if !slices.Contains(named, setting) {
-			add(outbox.BucketCell{Setting: setting, Schema: r.schema, Version: 1})
-		}
-	}
-	return all
-}
-
-// All returns every cell of the map, and of each other setting. The error is that of one for which there is
-// no connection string, or that no map could be read.
-func (r *Router[C]) All(ctx context.Context) ([]C, error) {
-	if err := r.load(ctx); err != nil {
-		return nil, err
-	}
-	all := r.all()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, of := range r.known {
-		if _, err := r.at(of); err != nil {
-			return all, err
-		}
-	}
-	return all, nil
-}
-
 // Of returns the cell of a participant, by the map that the router has.
 func (r *Router[C]) Of(ctx context.Context, participantID string) (C, error) {
 	cell, _, err := r.of(ctx, participantID)
 	return cell, err
 }
 
+// Prove returns an error if a cell may not be called, by its own map.
+func (r *Router[C]) Prove(ctx context.Context, cell C) error { return r.prove(ctx, cell) }
+
+// Own returns what a cell itself says of a participant's bucket, by its map that was read last; zero if none was
+// taken.
+func (r *Router[C]) Own(cell C, participantID string) (of outbox.BucketCell) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if own := r.learner(cell).own; own != nil {
+		of = own.Of(participantID)
+	}
+	return of
+}
+
 // Setting returns the setting of a participant's cell, by the map that the router has.
 func (r *Router[C]) Setting(ctx context.Context, participantID string) (string, error) {
-	if err := r.load(ctx); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return "", err
 	}
 	r.mu.Lock()
-	stale := r.stale
-	r.stale = false
-	r.mu.Unlock()
+	stale := r.stale && time.Since(r.unread) >= awayEvery
 	if stale {
-		if r.renew(ctx) != nil {
-			r.Refused()
-		}
+		r.stale = false
+	}
+	r.mu.Unlock()
+	if stale && r.reread(ctx) != nil {
+		r.mu.Lock()
+		r.stale, r.unread = true, time.Now()
+		r.mu.Unlock()
 	}
 	of, err := r.bucket(ctx, participantID)
 	if err == nil && of.Version == 0 {
 		err = outbox.ErrNoMap
 	}
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	cell, err := r.at(of)
+	r.mu.Unlock()
+	if err == nil {
+		err = r.prove(ctx, cell)
+	}
 	return of.Setting, err
 }
 
 // Refused notes that a cell has refused a participant in a transaction of the caller's own: the
-// next Setting reads the maps of all cells.
+// next Setting reads the maps of all cells. Where one can't be read, that is tried again after awayEvery.
 func (r *Router[C]) Refused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stale = true
-}
-
-// Do calls the cell of a participant. If that refuses the participant, Do reads its map and calls
-// the cell that it names, for up to 2 s: in between no cell may take a bucket. If the cell is
-// away, Do reads the map of another one, and calls once more where that knows better. A call
-// must be one that may be repeated.
-func (r *Router[C]) Do(ctx context.Context, participantID string, call func(C) error) error {
-	for end := time.Now().Add(patience); ; {
-		cell, version, err := r.of(ctx, participantID)
-		if err != nil {
-			return err
-		}
-		err = call(cell)
-		switch {
-		case err == nil, ctx.Err() != nil, errors.Is(err, outbox.ErrCommitUnknown):
-			return err
-		case errors.Is(err, outbox.ErrOtherCell):
-			if r.learn(ctx, cell) != nil || time.Now().After(end) {
-				return err
-			}
-		case away(err):
-			if r.look(ctx, cell); time.Now().After(end) {
-				return err
-			}
-		default:
-			return err
-		}
-		_, now, failed := r.of(ctx, participantID)
-		if failed == nil && now == version && errors.Is(err, outbox.ErrOtherCell) {
-			r.doubt(ctx)
-			_, now, failed = r.of(ctx, participantID)
-		}
-		switch {
-		case failed == nil && now != version: // the map knew better
-		case !errors.Is(err, outbox.ErrOtherCell):
-			return err
-		default:
-			select {
-			case <-ctx.Done():
-				return err
-			case <-time.After(pause):
-			}
-		}
-	}
-}
-
-// away reports whether a call has failed because its cell is away: it is no refusal, and not full.
-func away(err error) bool {
-	_, refused := errors.AsType[*outbox.Fault](err)
-	return !refused && !errors.Is(err, outbox.ErrBusy) && !outbox.Unfit(err)
 }

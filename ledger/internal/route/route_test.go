@@ -3,7 +3,10 @@ package route
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
@@ -12,16 +15,23 @@ import (
 
 // twin is a cell of a map with two; unread: its map can't be read any more.
 type twin struct {
-	own    *outbox.CellMap
-	unread bool
+	name   string
+	own    atomic.Pointer[outbox.CellMap]
+	unread atomic.Bool
 	called []int
 }
 
+func newTwin(name string, own *outbox.CellMap) *twin {
+	c := &twin{name: name}
+	c.own.Store(own)
+	return c
+}
+
 func (c *twin) CellMap(context.Context) (*outbox.CellMap, error) {
-	if c.unread {
+	if c.unread.Load() {
 		return nil, errors.New("away")
 	}
-	return c.own, nil
+	return seenBy(c.own.Load(), c.name), nil
 }
 
 func (c *twin) Close() {}
@@ -35,7 +45,7 @@ func TestUnreadMap(t *testing.T) {
 		m[bucket] = outbox.BucketCell{Cell: "east", Setting: "EAST", Schema: "railhead", Version: 1, Here: true}
 	}
 	m[outbox.BucketOf("p2")] = outbox.BucketCell{Cell: "west", Setting: "WEST", Schema: "railhead", Version: 2}
-	east, west := &twin{own: &m}, &twin{own: &m}
+	east, west := newTwin("east", &m), newTwin("west", &m)
 	r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
 	participants := []string{"p1", "p2"}
 	results, err := r.Batch(t.Context(), 2, func(n int) string { return participants[n] },
@@ -44,7 +54,7 @@ func TestUnreadMap(t *testing.T) {
 			if cell == west {
 				return []outbox.ReceiptOrFault{{Receipt: payment.Receipt{SequenceID: 7}}}, nil
 			}
-			east.unread = true
+			east.unread.Store(true)
 			return []outbox.ReceiptOrFault{{Fault: &outbox.Fault{SQLState: outbox.StateOtherCell}}}, nil
 		})
 	if err != nil || len(results) != 2 || results[0].Fault == nil || results[1].Fault != nil ||
@@ -58,7 +68,7 @@ func TestUnreadMap(t *testing.T) {
 		t.Errorf("away: %+v, %v", results, err)
 	}
 	// Nor what a cell refuses as a whole, whatever the error is made of.
-	east.unread = false
+	east.unread.Store(false)
 	for _, refusal := range []error{outbox.ErrOtherCell, &outbox.Fault{SQLState: outbox.StateOtherCell}} {
 		results, err = r.Batch(t.Context(), 1, func(int) string { return "p1" },
 			func(context.Context, *twin, []int) ([]outbox.ReceiptOrFault, error) { return nil, refusal })
@@ -66,6 +76,39 @@ func TestUnreadMap(t *testing.T) {
 			t.Errorf("refused by %T: %+v, %v", refusal, results, err)
 		}
 	}
+}
+
+// TestFirstCallOfAHungCell: the first calls of a cell that hangs wait for one reading of its map, for readWithin at
+// most, and those of others do not; none of them is made before it was read.
+func TestFirstCallOfAHungCell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := halves()
+		east, west := &fake{name: "EAST", own: m}, &fake{name: "WEST", hung: true}
+		r := routerOf(east, west)
+		time.Sleep(time.Minute) // a map was never read because a cell was away
+		var calls sync.WaitGroup
+		began := time.Now()
+		for range 20 {
+			calls.Go(func() {
+				err := r.Do(t.Context(), "p2", func(*fake) error {
+					t.Error("it was called")
+					return nil
+				})
+				if took := time.Since(began); err == nil || took != readWithin {
+					t.Errorf("a call ended after %s with %v", took, err)
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		if err := r.Do(t.Context(), "p1", func(*fake) error { return nil }); err != nil || time.Since(began) > time.Second {
+			t.Errorf("a call of another cell ended after %s with %v", time.Since(began), err)
+		}
+		calls.Wait()
+		if n := west.reads.Load(); n != 1 {
+			t.Errorf("it was asked %d times for its map", n)
+		}
+	})
 }
 
 // TestTakenBack: a gift that the router has read was taken back by a failover. It finds the cell that takes the bucket
@@ -80,10 +123,10 @@ func TestTakenBack(t *testing.T) {
 		}
 		after = before
 		before[outbox.BucketOf("p1")] = outbox.BucketCell{Cell: "west", Setting: "WEST", Schema: "railhead", Version: 2}
-		east, west := &twin{own: &before}, &twin{own: &after}
+		east, west := newTwin("east", &before), newTwin("west", &after)
 		r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
 		call := func(cell *twin) error {
-			if east.own = &after; cell == west { // the failover
+			if east.own.Store(&after); cell == west { // the failover
 				return refusal
 			}
 			return nil
@@ -128,7 +171,7 @@ func TestCellWithoutBuckets(t *testing.T) {
 	for bucket := range m {
 		m[bucket] = outbox.BucketCell{Cell: "east", Setting: "EAST", Schema: "railhead", Version: 1, Here: true}
 	}
-	east, west := &twin{own: &m}, &twin{own: &m}
+	east, west := newTwin("east", &m), newTwin("west", &m)
 	r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
 	all, err := r.All(t.Context())
 	if err != nil || len(all) != 2 || all[0] != east || all[1] != west {
@@ -151,7 +194,7 @@ func TestDisputed(t *testing.T) {
 	ofEast[bucket], ofWest[bucket] = in("north", "NORTH", 2), in("west", "WEST", 2)
 	ofEast[outbox.BucketOf("p2")] = in("west", "WEST", 2)
 	ofWest[outbox.BucketOf("p2")] = in("west", "WEST", 2)
-	east, west := &twin{own: &ofEast}, &twin{own: &ofWest}
+	east, west := newTwin("east", &ofEast), newTwin("west", &ofWest)
 	r := New(east, "EAST", "railhead", []string{"EAST", "WEST"}, func(string, string) (*twin, error) { return west, nil })
 	if err := r.renew(t.Context()); err != nil {
 		t.Fatal(err)
@@ -177,11 +220,12 @@ func TestDisputed(t *testing.T) {
 		}
 	}
 	tries("both are there")
-	east.unread = true
+	east.unread.Store(true)
 	tries("one is away")
-	east.unread, west.unread = false, true
+	east.unread.Store(false)
+	west.unread.Store(true)
 	tries("the other one is away")
-	west.unread = false
+	west.unread.Store(false)
 	ofEast[bucket], ofWest[bucket] = in("west", "WEST", 3), in("west", "WEST", 3)
 	r.renewed = time.Time{}
 	if err := r.Do(t.Context(), "p1", call); err != nil || called != west {

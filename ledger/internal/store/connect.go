@@ -30,13 +30,27 @@ var sessionSettings = map[string]string{
 	"client_encoding": "UTF8", "datestyle": "ISO, MDY", "standard_conforming_strings": "on",
 }
 
+// checksWithin bounds the checks of a new connection, which are some ten round trips, unless ledger.Config allows more
+// time to connect.
+const checksWithin = 5 * time.Second
+
+// statementsMax is more than a process sends different statements. A cache that is smaller would forget what a
+// connection has described.
+const statementsMax = 512
+
 // DB has the connections of one role to one cell, and the statements of that cell.
 type DB struct {
 	Pool   *pgxpool.Pool
 	SQL    Statements
 	Server atomic.Pointer[outbox.Server] // the last one that Executor.CheckServer read
 	pooled bool                          // the connection string allows for a pooler
+	check  atomic.Pointer[connCheck]     // of each new connection; nil: none
 }
+
+type connCheck = func(context.Context, *pgx.Conn) error
+
+// OnConnect sets a check of every connection that is made from now on; one that fails it is not used.
+func (db *DB) OnConnect(check func(context.Context, *pgx.Conn) error) { db.check.Store(&check) }
 
 // Open makes a pool of connections to the writable server. A connection fails with
 // outbox.ErrOtherSchema if another build has migrated the cell, and with
@@ -70,6 +84,8 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		conn.RuntimeParams["application_name"] = config.Name
 	}
 	maps.Copy(conn.RuntimeParams, sessionSettings)
+	conn.StatementCacheCapacity = max(conn.StatementCacheCapacity, statementsMax)
+	conn.DescriptionCacheCapacity = max(conn.DescriptionCacheCapacity, statementsMax)
 	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	conn.OnNotice = countWarning
 	conn.Tracer = config.Tracer
@@ -78,7 +94,13 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		return nil
 	}
 	schema := &SchemaCheck{Cell: config.Cell}
+	// Prepared statements need one session throughout. With another mode in the connection
+	// string, there may be a transaction pooler.
+	db := &DB{SQL: loaded, pooled: conn.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
 	pool.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		// The pool gives no bound, and has no place for another one before this one has failed.
+		ctx, cancel := context.WithTimeout(ctx, max(conn.ConnectTimeout, checksWithin))
+		defer cancel()
 		// It comes first: on another engine the others would fail, and not say why.
 		if err := engine.Check(ctx, c, config.Cell); err != nil {
 			return err
@@ -86,16 +108,18 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		if err := schema.On(ctx, c); err != nil {
 			return err
 		}
-		return checkCollations(ctx, c, loaded)
+		if err := checkCollations(ctx, c, loaded); err != nil {
+			return err
+		}
+		if check := db.check.Load(); check != nil {
+			return (*check)(ctx, c)
+		}
+		return nil
 	}
-	opened, err := pgxpool.NewWithConfig(ctx, pool)
-	if err != nil {
+	if db.Pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return nil, fmt.Errorf("opening the pool of %s: %w", config.Name, err)
 	}
-	// Prepared statements need one session throughout. With another mode in the connection
-	// string, there may be a transaction pooler.
-	pooled := conn.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
-	return &DB{Pool: opened, SQL: loaded, pooled: pooled}, nil
+	return db, nil
 }
 
 // Prefer replaces each statement for which there is another with the same name after the

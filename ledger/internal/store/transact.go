@@ -28,15 +28,22 @@ func (db *DB) transactOnce(ctx context.Context, do func(pgx.Tx) error) error {
 		return fmt.Errorf("beginning: %w", err)
 	}
 	if err := do(tx); err != nil {
-		// If this fails, pgx closes the connection. Nothing is committed either way.
-		return errors.Join(err, IgnoreClosed(tx.Rollback(context.WithoutCancel(ctx))))
+		return errors.Join(err, Rollback(ctx, tx))
 	}
 	return commitTx(ctx, conn.Conn(), tx.Commit)
 }
 
-// IgnoreClosed returns the error of a rollback, or nil if the transaction is over or its
+// Rollback rolls a transaction back, also if ctx has ended. A server that does not answer holds it up for idleMax;
+// then, and after any other failure, pgx closes the connection, which rolls back too. Nothing is committed either way.
+func Rollback(ctx context.Context, tx pgx.Tx) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), idleMax)
+	defer cancel()
+	return ignoreClosed(tx.Rollback(ctx))
+}
+
+// ignoreClosed returns the error of a rollback, or nil if the transaction is over or its
 // connection is closed: it is rolled back then.
-func IgnoreClosed(err error) error {
+func ignoreClosed(err error) error {
 	if err == nil || errors.Is(err, pgx.ErrTxClosed) {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 type Transaction struct {
 	lent   *pgxpool.Conn
 	batch  *pgx.Batch
+	bounds int       // statements of the batch, its first, that begin and bound the transaction
 	At     time.Time // when it began, by the database's clock; set by the first write
 	Walked int64     // entries of the due index that the session had read by then
 }
@@ -51,6 +52,7 @@ func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error
 	t.Queue(db.SQL["bound"], lockTimeout, idleTimeout).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&t.At, &t.Walked, nil, nil, nil, nil, nil, nil, nil)
 	})
+	t.bounds = t.batch.Len()
 	return t, nil
 }
 
@@ -69,13 +71,32 @@ func (t *Transaction) Queue(sql string, arguments ...any) *pgx.QueuedQuery {
 // write sends the queued statements and reads their rows.
 func (t *Transaction) write(ctx context.Context) error {
 	batch := t.batch
-	t.batch = &pgx.Batch{}
-	return t.conn().SendBatch(ctx, batch).Close()
+	t.batch, t.bounds = &pgx.Batch{}, 0
+	return noteDescribed(t.conn(), batch, t.conn().SendBatch(ctx, batch).Close())
+}
+
+// bound begins the transaction ahead of the other queued statements if the server has to describe
+// one of them: pgx has that done before it sends any of a batch, and the server waits for locks of
+// the tables of a statement to describe it. Only a transaction that has begun bounds that wait.
+func (t *Transaction) bound(ctx context.Context) error {
+	if t.bounds == 0 || !describes(t.conn(), t.batch.QueuedQueries[t.bounds:]) {
+		return nil
+	}
+	all := t.batch.QueuedQueries
+	t.batch = &pgx.Batch{QueuedQueries: all[:t.bounds:t.bounds]}
+	rest := all[t.bounds:]
+	err := t.write(ctx)
+	t.batch.QueuedQueries = rest
+	return err
 }
 
 // Send sends the queued statements. The transaction stays open.
 func (t *Transaction) Send(ctx context.Context) error {
-	if err := t.write(ctx); err != nil {
+	err := t.bound(ctx)
+	if err == nil {
+		err = t.write(ctx)
+	}
+	if err != nil {
 		return t.giveUp(ctx, err)
 	}
 	return nil
@@ -91,6 +112,9 @@ func (t *Transaction) Commit(ctx context.Context) error {
 		})
 	}
 	t.Queue("COMMIT").Exec(committed)
+	if err := t.bound(ctx); err != nil {
+		return t.giveUp(ctx, err)
+	}
 	before := warningsOn(t.conn())
 	if err := commitError(t.conn(), before, t.write(ctx)); err != nil {
 		return t.giveUp(ctx, err)
@@ -98,14 +122,16 @@ func (t *Transaction) Commit(ctx context.Context) error {
 	return nil
 }
 
-// giveUp rolls back after an error and returns that error. If the rollback fails, the
-// connection is closed. Nothing is committed either way.
+// giveUp rolls back after an error and returns that error. It is bounded as Rollback is. If the
+// rollback fails, the connection is closed. Nothing is committed either way.
 func (t *Transaction) giveUp(ctx context.Context, cause error) error {
 	conn := t.conn()
 	if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
 		return cause
 	}
-	_, err := conn.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), idleMax)
+	defer cancel()
+	_, err := conn.Exec(ctx, "ROLLBACK")
 	if _, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return errors.Join(cause, err)
 	}

@@ -1,3 +1,0 @@
--- The map of cells, as this one knows it. No argument
-SELECT m.bucket, m.cell, m.version, m.setting, m.cell_schema, m.here
-FROM {cell}.cell_map() m
