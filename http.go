@@ -14,16 +14,20 @@ type HTTPConfig struct {
 	// BaseURL is the URL of the API, such as https://payments.example.
 	BaseURL string
 	// Token returns the token in force. It is called for each attempt, so that a token can be
-	// replaced without a restart.
+	// replaced without a restart. If it fails in each, the error of the call is its own: nothing was
+	// sent. After an attempt whose answer was lost, or that has stored a part of a batch, it is
+	// ErrCommitUnknown.
 	Token func(ctx context.Context) (string, error)
 	// ParticipantID is the participant whose instructions Status and Await read.
 	ParticipantID string
 	// Transport makes one call; nil is http.DefaultTransport. The client follows no redirect: it
 	// sends the token only to the host of BaseURL.
 	Transport http.RoundTripper
-	// Attempts is the maximum of attempts of one call; 0 is 6.
+	// Attempts is the maximum of attempts of one call, and of those of a batch in a row by which no
+	// instruction is answered for good; 0 is 6.
 	Attempts int
-	// Backoff is the wait before the second attempt, which doubles up to 10 s; 0 is 250 ms.
+	// Backoff is the wait before the second attempt, which doubles up to 10 s; 0 is 250 ms. Where the
+	// API asks for a longer one, such as by a quota, it is kept, up to a minute.
 	Backoff time.Duration
 	// Timeout bounds one attempt, in addition to the time for which it asks the API to wait for
 	// an outcome; 0 is 15 s.
@@ -51,7 +55,9 @@ func (c *HTTPClient) Enqueue(ctx context.Context, in Instruction) (Receipt, erro
 }
 
 // EnqueueBatch stores up to 10,000 instructions, streamed as NDJSON, without their headers. It
-// sends lines without an answer again; an error means that some of them got none.
+// sends lines again that have no answer or were not read; an error means that some of them got none.
+// It is [ErrCommitUnknown] if any of them is or may be stored, whatever has ended the call: repeat it
+// with the same keys.
 func (c *HTTPClient) EnqueueBatch(ctx context.Context, all []Instruction) ([]Result, error) {
 	results, err := c.http.EnqueueBatch(ctx, instructions(all))
 	return resultsOf(results), err

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,10 +29,10 @@ type batchLine struct {
 	Accepted   *seen    `json:"instruction,omitempty"`
 	Problem    *Problem `json:"problem,omitempty"`
 	End        bool     `json:"end,omitempty" doc:"Set in the last line of the answer"`
-	Lines      int      `json:"lines,omitempty" doc:"In the end line: the number of lines answered"`
+	Lines      int      `json:"lines,omitempty" doc:"In the end line: the number of lines answered; no line behind them was stored"`
 	Created    int      `json:"created,omitempty" doc:"In the end line: the number that were new"`
 	Replayed   int      `json:"replayed,omitempty" doc:"In the end line: the number that were known"`
-	RefusedNum int      `json:"refused,omitempty" doc:"In the end line: the number that were refused"`
+	RefusedNum int      `json:"refused,omitempty" doc:"In the end line: the number of all others: refused, or not known to be stored"`
 }
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -47,18 +46,11 @@ type batching struct {
 	control *http.ResponseController
 	out     *bufio.Writer
 	end     batchLine
+	over    int                 // lines over the token's quota
+	vain    time.Duration       // that chunks took whose cells did not answer
+	most    int                 // lines of one call of the store; fewer once a cell has refused so many
+	held    map[string]heldLine // the first of a participant's that may be stored later: what follows waits for it
 }
-
-// readLine is one line, or the reason why there is none.
-type readLine struct {
-	text []byte
-	err  error
-}
-
-var (
-	errLineTooLong = errors.New("a line is too long")
-	errTooMuch     = errors.New("too many lines or bytes")
-)
 
 // batch reads instructions line by line and answers each, in order, while it continues to read.
 func (a *API) batch(w http.ResponseWriter, r *http.Request) {
@@ -93,6 +85,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	b := &batching{
 		api: a, who: who, known: known, trace: traceOf(r.Header.Get("Traceparent"), r.Header.Get("Tracestate")),
 		control: http.NewResponseController(w), out: bufio.NewWriter(w), end: batchLine{End: true, Status: http.StatusOK},
+		most: chunkLinesMax, held: map[string]heldLine{},
 	}
 	if err := b.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		problemInternal().write(w)
@@ -117,57 +110,6 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	b.control.Flush() //nolint:errcheck // the caller has disconnected
 }
 
-// read reads lines until the body ends, a bound is reached or no byte comes for too long. A broken
-// connection also ends the request's context, so its error may not be sent.
-func (b *batching) read(ctx context.Context, body io.Reader, lines chan<- readLine) {
-	defer close(lines)
-	reader := bufio.NewReaderSize(body, 16<<10)
-	bytesLeft := batchBytesMax
-	end := time.Now().Add(b.api.config.BatchTimeMax)
-	for n := 0; ; {
-		patience := min(b.api.config.IdleMax, time.Until(end))
-		b.control.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // without deadlines the server has its own
-		text, err := oneLine(reader, int(b.api.config.BodyBytesMax))
-		if bytesLeft -= len(text); bytesLeft < 0 {
-			err = errTooMuch
-		}
-		next := readLine{text, err}
-		if n++; err == nil && n > batchLinesMax { // blank lines count too, or they would occupy the place without end
-			next = readLine{err: errTooMuch}
-		}
-		if next.err == nil && len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		select {
-		case lines <- next:
-		case <-ctx.Done():
-			return
-		}
-		if next.err != nil {
-			return
-		}
-	}
-}
-
-// oneLine reads a line of at most so many bytes. The last one may lack the line end.
-func oneLine(reader *bufio.Reader, most int) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := reader.ReadSlice('\n')
-		if len(line)+len(part) > most {
-			return nil, errLineTooLong
-		}
-		line = append(line, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0:
-			return line, nil
-		default:
-			return line, err
-		}
-	}
-}
-
 // run enqueues the lines in chunks until there are no more.
 func (b *batching) run(ctx context.Context, lines <-chan readLine) {
 	for {
@@ -179,7 +121,7 @@ func (b *batching) run(ctx context.Context, lines <-chan readLine) {
 		case err == nil:
 		case errors.Is(err, io.EOF):
 			return
-		case errors.Is(err, errLineTooLong), errors.Is(err, errTooMuch):
+		case errors.Is(err, errTooMuch):
 			b.ends(kindTooLarge.saying("Send it in parts: the rest was not read."))
 			return
 		case b.api.draining.Err() != nil:
@@ -194,99 +136,6 @@ func (b *batching) run(ctx context.Context, lines <-chan readLine) {
 
 func (b *batching) ends(problem *Problem) {
 	b.end.Status, b.end.Problem = problem.Status, problem
-}
-
-// gather waits for a line, and adds those that follow closely.
-func (b *batching) gather(lines <-chan readLine) (chunk [][]byte, err error) {
-	size := 0
-	var lull <-chan time.Time
-	for len(chunk) < chunkLinesMax && size < chunkBytesMax {
-		select {
-		case next, more := <-lines:
-			if !more {
-				return chunk, io.ErrUnexpectedEOF // the connection broke
-			}
-			if next.err != nil {
-				return chunk, next.err
-			}
-			chunk, size = append(chunk, next.text), size+len(next.text)
-		case <-lull:
-			return chunk, nil
-		case <-b.api.draining.Done():
-			return chunk, context.Canceled
-		}
-		lull = time.After(chunkLull)
-	}
-	return chunk, nil
-}
-
-// enqueue enqueues a chunk and answers its lines. It reports whether the batch continues: if the
-// store can't tell what it did with a line, the rest is not read.
-func (b *batching) enqueue(ctx context.Context, chunk [][]byte) bool {
-	answers := make([]batchLine, len(chunk))
-	var all []outbox.Entrusted
-	var from []int
-	for n, text := range chunk {
-		answers[n].Line = b.end.Lines + n + 1
-		in, problem := readInstruction(text, true)
-		if problem == nil && in.IdempotencyKey == "" {
-			problem = kindInvalid.of("idempotency_key", "FORM", "Each line has its idempotency_key.")
-		}
-		if problem == nil {
-			if wait := b.known.take(1); wait > 0 {
-				problem = problemOverQuota(wait)
-			}
-		}
-		if problem != nil {
-			answers[n].Status, answers[n].Problem = problem.Status, problem
-			continue
-		}
-		in.Headers = b.trace
-		all, from = append(all, in), append(from, n)
-	}
-	goesOn := true
-	if len(all) > 0 {
-		storing, cancel := context.WithTimeout(ctx, b.api.config.StoreTimeout)
-		results, err := b.api.store.EnqueueBatch(storing, b.who, all)
-		cancel()
-		for n, at := range from {
-			answer := &answers[at]
-			switch {
-			case err != nil:
-				answer.Problem = b.api.refused(ctx, opBatch, err)
-			case results[n].Fault != nil:
-				answer.Problem = problemOfFault(results[n].Fault)
-			default:
-				answer.Accepted, answer.Status = new(taken(all[n], results[n].Receipt)), http.StatusCreated
-				if results[n].Receipt.Replayed {
-					answer.Status = http.StatusOK
-				}
-			}
-			if answer.Problem != nil {
-				answer.Status = answer.Problem.Status
-			}
-		}
-		if err != nil {
-			b.ends(problemOf(err))
-			goesOn = false
-		}
-	}
-	for _, answer := range answers {
-		b.end.Lines++
-		switch answer.Status {
-		case http.StatusCreated:
-			b.end.Created++
-		case http.StatusOK:
-			b.end.Replayed++
-		default:
-			b.end.RefusedNum++
-		}
-		b.write(answer)
-	}
-	if b.out.Flush() != nil || b.control.Flush() != nil {
-		return false
-	}
-	return goesOn
 }
 
 func (b *batching) write(line batchLine) {

@@ -14,6 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/door"
 	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -231,4 +232,75 @@ func TestEventsOfSeveralCells(t *testing.T) {
 	made = asOne(t, both["EAST"]).asks("POST", "/v1/events/tokens", `{"expires_in": 600}`)
 	c.want("a token of an API of one cell", made, 201)
 	c.want("by that, of a cell", by("&cell=WEST"), 403, "rule", "CELL")
+}
+
+// TestBatchOfACellWithoutAnAnswer: where the commit of one cell is not known, its lines of a batch say so, and those of
+// other cells have their receipts.
+func TestBatchOfACellWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	d.fake.fails = func(call string) error {
+		if call == "enqueue" && len(d.fake.got) == 1 {
+			return &outbox.Fault{SQLState: outbox.StateCommitUnknown, Message: "the connection broke"}
+		}
+		return nil
+	}
+	d.fake.got = nil
+	var lines []string
+	for n := range 2 {
+		lines = append(lines, strings.Replace(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1), `"rail_type"`,
+			fmt.Sprintf(`"idempotency_key": "k-%d", "rail_type"`, n), 1))
+	}
+	got := d.call("POST", "/v1/instructions/batch", strings.Join(lines, "\n")+"\n", "Content-Type", "application/x-ndjson")
+	said := strings.Split(strings.TrimSpace(got.text), "\n")
+	if len(said) != 3 || !strings.Contains(said[0], `"status":201`) || !strings.Contains(said[1], `"status":503`) ||
+		!strings.Contains(said[1], "commit-unknown") || !strings.Contains(said[1], `"commit":"unknown"`) ||
+		!strings.Contains(said[2], `"lines":2`) {
+		t.Errorf("answered\n%s", got.text)
+	}
+	if !strings.Contains(d.log.String(), "the connection broke") {
+		t.Errorf("the log: %s", d.log)
+	}
+}
+
+// TestBatchHoldsBackWhatFollows: once a line may be stored later, those of its participant behind it are not tried, in
+// this chunk's successors too: they would come before it.
+func TestBatchHoldsBackWhatFollows(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	d.fake.got = nil
+	away := 0 // the number of the chunk that meets a cell which is away
+	d.fake.fails = func(call string) error {
+		if away == 0 && len(d.fake.got) == 200 {
+			away = d.fake.batches
+		}
+		if call == "enqueue" && away > 0 && d.fake.batches == away {
+			return &outbox.Fault{SQLState: outbox.StateOtherCell, Message: "its cell is away"}
+		}
+		return nil
+	}
+	var lines []string
+	for n := range 300 {
+		lines = append(lines, strings.Replace(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1), `"rail_type"`,
+			fmt.Sprintf(`"idempotency_key": "k-%d", "rail_type"`, n), 1))
+	}
+	got := d.call("POST", "/v1/instructions/batch", strings.Join(lines, "\n")+"\n", "Content-Type", "application/x-ndjson")
+	said := strings.Split(strings.TrimSpace(got.text), "\n")
+	if len(said) != 301 {
+		t.Fatalf("%d answers", len(said))
+	}
+	created, held := 0, false
+	for n, line := range said[:300] {
+		switch {
+		case strings.Contains(line, `"status":201`) && !held:
+			created++
+		case strings.Contains(line, `"status":503`) && strings.Contains(line, `"commit":"none"`):
+			held = true
+		default:
+			t.Errorf("line %d: %s", n+1, line)
+		}
+	}
+	if created != 200 {
+		t.Errorf("%d lines are stored", created)
+	}
 }

@@ -22,6 +22,7 @@ type fakeStore struct {
 	bodies  map[string]string
 	got     []outbox.Entrusted
 	batches int
+	most    map[string]int // lines of a participant that its cell takes in one call; of "": lines of all
 	fails   func(call string) error
 	rests   chan struct{} // closed: what is awaited rests
 	noted   map[[32]byte][2]int64
@@ -70,7 +71,7 @@ func (f *fakeStore) enqueue(in outbox.Entrusted) (payment.Receipt, error) {
 		return payment.Receipt{}, err
 	}
 	f.got = append(f.got, in)
-	if in.ParticipantID != "p1" {
+	if !slices.Contains(f.token.Participants, in.ParticipantID) {
 		return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateForbidden,
 			Message: "the token is not for this participant", Field: "token", Rule: "PARTICIPANT"}
 	}
@@ -102,7 +103,21 @@ func (f *fakeStore) EnqueueBatch(
 		return nil, err
 	}
 	results := make([]outbox.ReceiptOrFault, len(all))
+	lines, refused := map[string]int{}, 0
+	if most := f.most[""]; most > 0 && len(all) > most {
+		return nil, &outbox.Fault{SQLState: outbox.StateTooLarge, Message: "a batch holds too many items"}
+	}
+	for _, in := range all {
+		lines[in.ParticipantID]++
+	}
 	for n, in := range all {
+		if most := f.most[in.ParticipantID]; most > 0 && lines[in.ParticipantID] > most {
+			results[n].Fault = &outbox.Fault{SQLState: outbox.StateTooLarge, Message: "a batch holds too many items"}
+			if refused++; refused == len(all) {
+				return nil, results[n].Fault
+			}
+			continue
+		}
 		receipt, err := f.enqueue(in)
 		results[n].Receipt = receipt
 		if fault, ok := errors.AsType[*outbox.Fault](err); ok {

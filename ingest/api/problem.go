@@ -38,9 +38,11 @@ type Problem struct {
 	Rule   string `json:"rule,omitempty" doc:"The rule that it breaks, to branch on"`
 	Hint   string `json:"hint,omitempty" doc:"What to do"`
 	Commit string `json:"commit,omitempty" enum:"none,unknown" doc:"In a 5xx: whether anything was stored. In both cases the call may be repeated with the same key"`
-
-	after time.Duration // Retry-After; 0: none
+	After  int    `json:"retry_after,omitempty" minimum:"1" doc:"In a 429 or 503: the seconds to wait before the call is repeated, as in Retry-After"`
 }
+
+// wait sets after which time the call may be repeated, rounded up to seconds.
+func (p *Problem) wait(after time.Duration) { p.After = int(math.Ceil(after.Seconds())) }
 
 // kind is a type of problem. Names are part of the contract, and never change.
 type kind struct {
@@ -111,8 +113,8 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 // GetHeaders returns the headers of the answer.
 func (p *Problem) GetHeaders() http.Header {
 	headers := http.Header{}
-	if p.after > 0 {
-		headers.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.after.Seconds()))))
+	if p.After > 0 {
+		headers.Set("Retry-After", strconv.Itoa(p.After))
 	}
 	if p.is(kindUnauthorized) {
 		headers.Set("WWW-Authenticate", "Bearer")
@@ -138,7 +140,7 @@ func problemInternal() *Problem {
 
 func problemOverQuota(after time.Duration) *Problem {
 	p := kindOverQuota.problem()
-	p.after = after
+	p.wait(after)
 	return p
 }
 
@@ -148,7 +150,7 @@ func problemUnavailable(commit string) *Problem {
 		p = kindCommitUnknown.problem()
 		p.Commit, p.Hint = commit, "Repeat the call with the same key and content: it never makes a second instruction."
 	}
-	p.after = time.Second
+	p.wait(time.Second)
 	return p
 }
 
@@ -195,15 +197,19 @@ func problemOfFault(fault *outbox.Fault) *Problem {
 	case outbox.StateEnqueueClosed:
 		// Callers are not told who closed it and why.
 		p = kindClosed.of(fault.Field, fault.Rule, "An operator has closed enqueue for a while. Nothing was stored.")
-		p.Code, p.Commit, p.Hint, p.after = fault.SQLState, commitNone, fault.Hint, time.Minute
+		p.Code, p.Commit, p.Hint = fault.SQLState, commitNone, fault.Hint
+		p.wait(time.Minute)
 		return p
 	case outbox.StateOtherCell:
 		// Callers are not told which cells there are.
 		p = kindOtherCell.of(fault.Field, fault.Rule,
 			"No cell that this process serves takes the participant's instructions now. This call stored nothing.")
-		p.Code, p.Commit, p.after = fault.SQLState, commitNone, time.Second
+		p.Code, p.Commit = fault.SQLState, commitNone
+		p.wait(time.Second)
 		p.Hint = "Repeat the call with the same key and content, here or at the API of the participant's cell."
 		return p
+	case outbox.StateCommitUnknown:
+		return problemUnavailable(commitUnknown)
 	case outbox.StateBusy, outbox.StateContended, outbox.StateSecondKeys:
 		p = problemUnavailable(commitNone)
 		p.Code = fault.SQLState

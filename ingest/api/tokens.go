@@ -236,15 +236,26 @@ func (k *knownToken) take(requests int) time.Duration {
 		return 0
 	}
 	now := time.Now()
-	perSecond := float64(k.token.RequestsPerMinute) / 60
-	k.room = min(roomOf(k.token), k.room+now.Sub(k.filled).Seconds()*perSecond)
+	k.room = min(roomOf(k.token), k.room+now.Sub(k.filled).Minutes()*float64(k.token.RequestsPerMinute))
 	k.filled = now
 	if k.room < float64(requests) && k.room < roomOf(k.token) {
-		missing := min(float64(requests), roomOf(k.token)) - k.room
-		return max(time.Millisecond, time.Duration(missing/perSecond*float64(time.Second)))
+		return k.lacks(requests)
 	}
 	k.room -= float64(requests)
 	return 0
+}
+
+// until returns the wait until there is room for requests, or for as many as may come at once.
+func (k *knownToken) until(requests int) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lacks(requests)
+}
+
+// lacks is until. The mutex is held.
+func (k *knownToken) lacks(requests int) time.Duration {
+	missing := min(float64(requests), roomOf(k.token)) - k.room
+	return max(time.Millisecond, time.Duration(missing*float64(time.Minute)/max(1, float64(k.token.RequestsPerMinute))))
 }
 
 // use is the uses of one token since the last call.

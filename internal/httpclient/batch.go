@@ -22,11 +22,14 @@ type line struct {
 	Status      int      `json:"status"`
 	Instruction *shown   `json:"instruction"`
 	Problem     *problem `json:"problem"`
+	End         bool     `json:"end"`
+	Lines       int      `json:"lines"` // in the end line: how many were read; absent: none
 }
 
 // EnqueueBatch enqueues many instructions independently, and returns one result for each, in their
-// order. Lines whose result is not known, or that may be accepted later, are sent again. An error
-// means that some of them got no answer.
+// order. Lines whose result is not known, that were not read, or that may be accepted later, are sent
+// again, until Config.Attempts in a row have ended no line. An error means that some of them got no answer. It is
+// outbox.ErrCommitUnknown, and no error that says that nothing was stored, if any line is or may be stored.
 func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	if len(all) > batchItemMax {
 		return nil, fmt.Errorf("a batch of %d: %w", len(all), &outbox.Fault{
@@ -49,18 +52,22 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]o
 	}
 	var last error
 	doubtful := make([]bool, len(all)) // some attempt may have enqueued it
-	doubt := func() bool { return slices.ContainsFunc(open, func(n int) bool { return doubtful[n] }) }
-	for attempt := 0; len(open) > 0; attempt++ {
-		if attempt == h.config.Attempts {
-			return nil, fmt.Errorf("a batch of %d: %d without an answer: %w", len(all), len(open), inDoubt(doubt(), last))
+	taken := false                     // some line is stored: nil results must not be taken for nothing
+	ended := func(err error) error {
+		return inDoubt(taken || slices.ContainsFunc(open, func(n int) bool { return doubtful[n] }), err)
+	}
+	for attempt, vain := 0, 0; len(open) > 0; attempt++ {
+		if vain == h.config.Attempts {
+			return nil, fmt.Errorf("a batch of %d: %d without an answer: %w", len(all), len(open), ended(last))
 		}
 		if attempt > 0 {
-			if err := h.pause(ctx, attempt, last); err != nil {
-				return nil, errors.Join(err, inDoubt(doubt(), last))
+			if err := h.pause(ctx, max(vain, 1), last); err != nil {
+				return nil, errors.Join(err, ended(last))
 			}
 		}
 		said, done, err := h.sendBatch(ctx, texts, open, results)
 		var left []int
+		taken = taken || slices.Contains(said, lineTaken)
 		for at, n := range open {
 			if said[at] == lineTaken || said[at] == lineRefused && !doubtful[n] {
 				continue
@@ -71,9 +78,12 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]o
 			doubtful[n] = doubtful[n] || said[at] == lineUnknown
 			left = append(left, n)
 		}
+		if vain++; len(left) < len(open) {
+			vain = 0 // it goes on, such as under a quota
+		}
 		open = left
 		if done {
-			return nil, fmt.Errorf("a batch of %d: %w", len(all), inDoubt(doubt(), err))
+			return nil, fmt.Errorf("a batch of %d: %w", len(all), ended(err))
 		}
 		last = err
 	}
@@ -106,13 +116,16 @@ func (h *HTTP) sendBatch(
 	err = fmt.Errorf("%w: the answer was cut", outbox.ErrCommitUnknown)
 	response, sendErr := h.send(trying, http.MethodPost, "/v1/instructions/batch",
 		http.Header{"Content-Type": {"application/x-ndjson"}}, &body)
-	if sendErr != nil {
+	switch {
+	case errors.Is(sendErr, errNotSent):
+		return slices.Repeat([]lineSaid{lineNone}, len(open)), ctx.Err() != nil, sendErr
+	case sendErr != nil:
 		return all, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", outbox.ErrCommitUnknown, sendErr)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // without a problem the status counts
-		done, err = refusal(response, text)
+		done, err = refusal(http.MethodPost, response, text)
 		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			for at := range all {
 				all[at] = lineNone
@@ -120,9 +133,19 @@ func (h *HTTP) sendBatch(
 		}
 		return all, done, err
 	}
+	after := 0
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		var said line
-		if json.Unmarshal(lines.Bytes(), &said) != nil || said.Line < 1 || said.Line > len(open) {
+		if json.Unmarshal(lines.Bytes(), &said) != nil {
+			continue
+		}
+		if said.End {
+			if err = said.ends(all, err); said.Problem != nil {
+				after = max(after, said.Problem.After)
+			}
+			break
+		}
+		if said.Line < 1 || said.Line > len(open) {
 			continue
 		}
 		at := said.Line - 1
@@ -132,16 +155,33 @@ func (h *HTTP) sendBatch(
 				all[at], results[open[at]] = lineTaken, outbox.ReceiptOrFault{Receipt: receipt}
 			}
 		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
-			fault, ok := errors.AsType[*outbox.Fault](said.Problem.errOf(said.Status))
+			fault, ok := errors.AsType[*outbox.Fault](said.Problem.errOf(http.MethodPost, said.Status))
 			if !ok {
 				fault = &outbox.Fault{SQLState: outbox.StateInvalid, Message: said.Problem.Title}
 			}
 			all[at], results[open[at]] = lineRefused, outbox.ReceiptOrFault{Fault: fault}
 		case said.Problem != nil:
-			if err = said.Problem.errOf(said.Status); !errors.Is(err, outbox.ErrCommitUnknown) {
+			after = max(after, said.Problem.After)
+			if err = said.Problem.errOf(http.MethodPost, said.Status); !errors.Is(err, outbox.ErrCommitUnknown) {
 				all[at] = lineNone
 			}
 		}
 	}
-	return all, false, err
+	return all, false, inSeconds(err, after)
+}
+
+// ends notes what the end line states: the lines behind those that it counts were not read, so this call has not
+// stored them. It returns the error of the call, which was err so far. That of unread lines is never a refusal,
+// whatever ended the batch: it would be taken for one of them, and of those before them.
+func (l line) ends(all []lineSaid, err error) error {
+	for at := max(l.Lines, 0); at < len(all); at++ {
+		if all[at] == lineUnknown {
+			all[at] = lineNone
+			err = fmt.Errorf("%w: the API has not read the whole batch", outbox.ErrBusy)
+			if l.Problem != nil {
+				err = fmt.Errorf("%w: %s", err, l.Problem.Title)
+			}
+		}
+	}
+	return err
 }

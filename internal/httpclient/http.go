@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,14 +21,14 @@ import (
 type Config struct {
 	// BaseURL is the address of the API, such as https://payments.example.
 	BaseURL string
-	// Token returns the token in force.
+	// Token returns the token in force. An attempt without one sends nothing.
 	Token func(ctx context.Context) (string, error)
 	// ParticipantID is the participant whose instructions Status and Await search.
 	ParticipantID string
 	// Transport makes one call; http.DefaultTransport. No redirect is followed: the token is sent
 	// only to the configured host.
 	Transport http.RoundTripper
-	// Attempts bounds the attempts of a call; 6.
+	// Attempts bounds the attempts of a call, and those of a batch in a row that end no line; 6.
 	Attempts int
 	// Backoff is the wait before the first repetition; it doubles up to 10 s; 250 ms.
 	Backoff time.Duration
@@ -40,6 +38,7 @@ type Config struct {
 
 const (
 	backoffMax   = 10 * time.Second
+	askedMax     = time.Minute      // that an answer asks to wait for
 	waitMax      = 25 * time.Second // for an outcome, in one call
 	answerMax    = 4 << 20          // bytes, of an answer to anything but a batch
 	batchItemMax = 10_000
@@ -121,40 +120,6 @@ func (s shown) status() (payment.Status, error) {
 	id, err := payment.ParseID(s.OutboxID)
 	s.Status.OutboxID = id
 	return s.Status, err
-}
-
-// problem is an error in an answer.
-type problem struct {
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-	Field  string `json:"field"`
-	Rule   string `json:"rule"`
-	Hint   string `json:"hint"`
-	Commit string `json:"commit"`
-}
-
-// errOf returns the error that ingest.Ingest has for the same refusal.
-func (p problem) errOf(status int) error {
-	fault := &outbox.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field,
-		Rule: p.Rule}
-	switch {
-	case p.Code != "":
-		return fault
-	case status == http.StatusUnauthorized:
-		fault.SQLState = outbox.StateToken
-	case status == http.StatusForbidden:
-		fault.SQLState = outbox.StateForbidden
-	case status == http.StatusNotFound:
-		return outbox.ErrNotFound
-	case status == http.StatusTooManyRequests || p.Commit == "none":
-		return fmt.Errorf("%w: %s", outbox.ErrBusy, p.Title)
-	case status >= 500:
-		return fmt.Errorf("%w: %s", outbox.ErrCommitUnknown, cmp.Or(p.Title, strconv.Itoa(status)))
-	default:
-		fault.SQLState = outbox.StateInvalid
-	}
-	return fault
 }
 
 // Enqueue enqueues one instruction, and returns once it is durable. It does not send the trace of
@@ -249,7 +214,7 @@ func (h *HTTP) call(
 		if err == nil {
 			return nil
 		}
-		doubt = doubt || method == http.MethodPost && errors.Is(err, outbox.ErrCommitUnknown)
+		doubt = doubt || errors.Is(err, outbox.ErrCommitUnknown)
 		if done {
 			return inDoubt(doubt, err)
 		}
@@ -258,24 +223,6 @@ func (h *HTTP) call(
 	return inDoubt(doubt, last)
 }
 
-// inDoubt returns the error of a call of which an unanswered attempt may have succeeded:
-// ErrCommitUnknown. The last error is then only text, so that callers do not branch on it.
-func inDoubt(doubt bool, last error) error {
-	if !doubt || errors.Is(last, outbox.ErrCommitUnknown) {
-		return last
-	}
-	//nolint:errorlint // on purpose
-	return fmt.Errorf("%w: an attempt was not answered; the last one returned: %v", outbox.ErrCommitUnknown, last)
-}
-
-// later is an error that may disappear after a while.
-type later struct {
-	error
-	after time.Duration
-}
-
-func (l later) Unwrap() error { return l.error }
-
 // once makes one attempt. It reports whether the answer is final.
 func (h *HTTP) once(
 	ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any,
@@ -283,8 +230,11 @@ func (h *HTTP) once(
 	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+patience)
 	defer cancel()
 	response, err := h.send(trying, method, path, headers, bytes.NewReader(body))
-	if err != nil {
-		return ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", outbox.ErrCommitUnknown, err)
+	switch {
+	case errors.Is(err, errNotSent):
+		return ctx.Err() != nil, err
+	case err != nil:
+		return ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", silence(method), err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
@@ -294,56 +244,29 @@ func (h *HTTP) once(
 			err = json.Unmarshal(text, into)
 		}
 		if err != nil {
-			return false, fmt.Errorf("%w: the answer was cut", outbox.ErrCommitUnknown)
+			return false, fmt.Errorf("%w: the answer was cut", silence(method))
 		}
 		return true, nil
 	default:
-		return refusal(response, text)
+		return refusal(method, response, text)
 	}
 }
 
-func refusal(response *http.Response, text []byte) (bool, error) {
-	var said problem
-	json.Unmarshal(text, &said) //nolint:errcheck // without a problem the status counts
-	err := said.errOf(response.StatusCode)
-	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode < 500 {
-		return true, err
-	}
-	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	return false, later{err, time.Duration(min(max(seconds, 0), 3600)) * time.Second}
-}
-
+// send makes one request. Its error is errNotSent if no byte of it was sent.
 func (h *HTTP) send(
 	ctx context.Context, method, path string, headers http.Header, body io.Reader,
 ) (*http.Response, error) {
 	token, err := h.config.Token(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("getting the token: %w", err)
+		return nil, fmt.Errorf("%w: getting the token: %w", errNotSent, err)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, h.config.BaseURL+path, body)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	for name, values := range headers {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	return h.client.Do(request)
-}
-
-// pause waits for the time that the API asks for, or for the backoff, less a jitter of up to half.
-func (h *HTTP) pause(ctx context.Context, repetition int, last error) error {
-	wait := h.config.Backoff << min(repetition-1, 16)
-	if asked, ok := errors.AsType[later](last); ok {
-		wait = max(wait, asked.after)
-	}
-	wait = min(wait, backoffMax)
-	timer := time.NewTimer(wait - time.Duration(rand.Int64N(int64(wait)/2+1)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

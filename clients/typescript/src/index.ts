@@ -4,7 +4,10 @@
 // that leaves open, or rules out for now, whether the instruction is stored: no answer, 429 and
 // 5xx. It never makes a second instruction.
 
+import { NotSentError, RailheadError, UnknownOutcomeError, notRead } from './errors.js'
 import type { components } from './schema.js'
+
+export { NotSentError, RailheadError, UnknownOutcomeError } from './errors.js'
 
 /** An instruction, as the API takes it. */
 export type Instruction = components['schemas']['Instruction']
@@ -23,43 +26,17 @@ export type Problem = components['schemas']['Problem']
 /** A line of the answer to a batch. */
 export type BatchLine = components['schemas']['BatchLine']
 
-/** A call that was refused. `problem.field` and `problem.rule` are there to branch on. */
-export class RailheadError extends Error {
-  constructor(readonly status: number, readonly problem: Problem | undefined) {
-    super(problem ? `${problem.title}${problem.detail ? ': ' + problem.detail : ''}` : `the API answered ${status}`)
-    this.name = 'RailheadError'
-  }
-
-  /** Whether the same call may succeed later. */
-  get retryable(): boolean {
-    return this.status === 429 || this.status >= 500
-  }
-
-  /** Whether this very call may have been done all the same. Of one before it nothing is said. */
-  get mayBeDone(): boolean {
-    return this.status >= 500 && this.problem?.commit !== 'none'
-  }
-}
-
-/**
- * No answer says whether the call was done, after all repetitions. Of an enqueue: do not pay in
- * another way; repeat it later with the same key and content.
- */
-export class UnknownOutcomeError extends Error {
-  constructor(readonly idempotencyKey: string | undefined, cause: unknown) {
-    super('it is not known whether the call was done', { cause })
-    this.name = 'UnknownOutcomeError'
-  }
-}
-
 export interface Options {
   /** Where the API is, such as https://payments.example. */
   baseUrl: string
   /** The token, or what gives the one in force. */
   token: string | (() => string | Promise<string>)
-  /** How often a call is made at most; 6 unless set. */
+  /** How often a call is made at most, and how often in a row a batch is sent without a line that is answered for good; 6 unless set. */
   attempts?: number
-  /** The wait before the first repetition, in ms, which doubles up to 10 s; 250 unless set. */
+  /**
+   * The wait before the first repetition, in ms, which doubles up to 10 s; 250 unless set. Where the API asks for a
+   * longer one, such as by a quota, it is kept, up to a minute.
+   */
   backoffMs?: number
   /** The longest that one attempt may take, in ms, in addition to what it is to wait for; 15,000 unless set. */
   timeoutMs?: number
@@ -68,7 +45,10 @@ export interface Options {
 }
 
 export interface CallOptions {
-  /** Ends the call. An enqueue that was ended may be stored. */
+  /**
+   * Ends the call, which then rejects with the signal's reason. Where an attempt of an enqueue or a cancel may have
+   * been done, also in part, it rejects with UnknownOutcomeError, whose cause is the reason.
+   */
   signal?: AbortSignal
 }
 
@@ -104,7 +84,14 @@ interface Request {
   signal?: AbortSignal | undefined
 }
 
+interface Answer {
+  status: number
+  text: string
+  retryAfter: string | null
+}
+
 const longestBackoffMs = 10_000
+const longestAskedMs = 60_000
 
 export class Railhead {
   readonly #options: Required<Omit<Options, 'fetch'>>
@@ -182,47 +169,66 @@ export class Railhead {
 
   /**
    * Enqueues many, each with its key, and gives a line for each in their order. Lines that no
-   * answer is known of, or that may succeed later, are sent again.
+   * answer is known of, that were not read, or that may succeed later, are sent again. If any of
+   * them is or may be stored, an error of the call is UnknownOutcomeError, whatever its cause is.
    */
   async enqueueBatch(instructions: readonly BatchInstruction[], options: CallOptions = {}): Promise<BatchLine[]> {
     const lines = new Map<number, BatchLine>()
+    const texts = instructions.map((each) => JSON.stringify(each))
     let open = instructions.map((_, n) => n)
     const doubtful = new Set<number>() // some attempt may have enqueued it
     let failure: unknown
-    for (let attempt = 1; open.length > 0 && attempt <= this.#options.attempts; attempt++) {
-      if (attempt > 1) await this.#pause(attempt - 1, undefined, options.signal)
-      try {
-        const answer = await this.#once({
-          method: 'POST', path: '/v1/instructions/batch', headers: { 'Content-Type': 'application/x-ndjson' },
-          body: open.map((n) => JSON.stringify(instructions[n]) + '\n').join(''), patienceMs: open.length * 20, signal: options.signal,
-        })
-        if (answer.status !== 200) {
-          const refused = new RailheadError(answer.status, problemOf(answer.text))
-          if (refused.mayBeDone) open.forEach((n) => doubtful.add(n))
-          if (!refused.retryable) throw open.some((n) => doubtful.has(n)) ? new UnknownOutcomeError(undefined, refused) : refused
-          failure = refused
-          continue
+    let vain = 0 // attempts in a row that have ended no line
+    let after: string | null = null
+    // An error must not say that nothing was done where a line is stored, or may be.
+    const stored = () => [...lines.values()].some(({ status }) => status < 300)
+    const ended = (error: unknown) => unknownIf(doubtful.size > 0 || stored(), undefined, error)
+    for (let attempt = 1; open.length > 0 && vain < this.#options.attempts; attempt++) {
+      if (attempt > 1) await this.#pause(Math.max(vain, 1), after, options.signal)
+      after = null
+      const before = open.length
+      vain++
+      const answer = await this.#once({
+        method: 'POST', path: '/v1/instructions/batch', headers: { 'Content-Type': 'application/x-ndjson' },
+        body: open.map((n) => texts[n] + '\n').join(''), patienceMs: open.length * 20, signal: options.signal,
+      })
+      if ('failure' in answer) {
+        if (answer.sent) open.forEach((n) => doubtful.add(n))
+        if (options.signal?.aborted) throw ended(options.signal.reason)
+        failure = answer.failure
+        continue
+      }
+      if (answer.status !== 200) {
+        const refused = new RailheadError(answer.status, problemOf(answer.text))
+        if (refused.mayBeDone) open.forEach((n) => doubtful.add(n))
+        if (!refused.retryable) throw ended(refused)
+        failure = refused
+        after = answer.retryAfter
+        continue
+      }
+      const said = new Map<number, BatchLine>()
+      let read = open.length // without an end line all of them may have been
+      for (const text of answer.text.split('\n')) {
+        const line = parsed<BatchLine>(text)
+        if (line?.end) {
+          read = line.lines ?? 0
+          if (read < open.length) failure = notRead(line.problem)
         }
-        const said = new Map<number, BatchLine>()
-        for (const text of answer.text.split('\n')) {
-          const line = parsed<BatchLine>(text)
-          const at = line?.line === undefined ? undefined : open[line.line - 1]
-          if (line && at !== undefined) said.set(at, { ...line, line: at + 1 })
-        }
-        for (const n of open) {
-          const line = said.get(n)
-          if (!line || (line.status >= 500 && line.problem?.commit !== 'none')) doubtful.add(n)
-          // A refusal is the end of a line that no attempt before it may have enqueued.
-          if (line && (line.status < 300 || !doubtful.has(n))) lines.set(n, line)
-        }
-      } catch (failed) {
-        if (failed instanceof RailheadError || failed instanceof UnknownOutcomeError || options.signal?.aborted) throw failed
-        failure = failed
-        open.forEach((n) => doubtful.add(n))
+        const at = line?.line === undefined ? undefined : open[line.line - 1]
+        if (line && at !== undefined) said.set(at, { ...line, line: at + 1 })
+        after = String(Math.max(Number(after ?? 0), line?.problem?.retry_after ?? 0))
+      }
+      for (const [at, n] of open.entries()) {
+        const line = said.get(n)
+        // What is behind the lines that the end line counts was not read, so this attempt has not stored it.
+        if (line ? line.status >= 500 && line.problem?.commit !== 'none' : at < read) doubtful.add(n)
+        // A refusal is the end of a line that no attempt before it may have enqueued.
+        if (line && (line.status < 300 || !doubtful.has(n))) lines.set(n, line)
       }
       open = open.filter((n) => !(lines.get(n) && lines.get(n)!.status < 500 && lines.get(n)!.status !== 429))
+      if (open.length < before) vain = 0 // it goes on, such as under a quota
     }
-    if (open.some((n) => doubtful.has(n) || !lines.has(n))) throw new UnknownOutcomeError(undefined, failure)
+    if (open.some((n) => doubtful.has(n) || !lines.has(n))) throw ended(failure ?? new UnknownOutcomeError(undefined, failure))
     return instructions.map((_, n) => lines.get(n)!)
   }
 
@@ -233,65 +239,88 @@ export class Railhead {
     // Some attempt may have done it: what a later one is told is said of that one alone.
     let doubtful = false
     const writes = request.method === 'POST'
-    const ended = (error: unknown) => (doubtful && !(error instanceof UnknownOutcomeError) ? new UnknownOutcomeError(request.idempotencyKey, error) : error)
+    const ended = (error: unknown) => unknownIf(doubtful, request.idempotencyKey, error)
     for (let attempt = 1; attempt <= this.#options.attempts; attempt++) {
       if (attempt > 1) await this.#pause(attempt - 1, after, request.signal)
       after = null
-      try {
-        const answer = await this.#once(request)
-        if (answer.status >= 200 && answer.status < 300) {
-          const value = parsed<T>(answer.text)
-          if (value !== undefined) return value
-          failure = new Error('the answer was cut')
-          doubtful ||= writes
-          continue
-        }
-        const refused = new RailheadError(answer.status, problemOf(answer.text))
-        if (!refused.retryable) throw ended(refused)
-        doubtful ||= writes && refused.mayBeDone
-        failure = refused
-        after = answer.retryAfter
-      } catch (failed) {
-        if (request.signal?.aborted || failed instanceof RailheadError || failed instanceof UnknownOutcomeError) throw failed
-        failure = failed
-        doubtful ||= writes
+      const answer = await this.#once(request)
+      if ('failure' in answer) {
+        doubtful ||= writes && answer.sent
+        if (request.signal?.aborted) throw ended(request.signal.reason)
+        failure = answer.failure
+        continue
       }
+      if (answer.status >= 200 && answer.status < 300) {
+        const value = parsed<T>(answer.text)
+        if (value !== undefined) return value
+        failure = new Error('the answer was cut')
+        doubtful ||= writes
+        continue
+      }
+      const refused = new RailheadError(answer.status, problemOf(answer.text))
+      if (!refused.retryable) throw ended(refused)
+      doubtful ||= writes && refused.mayBeDone
+      failure = refused
+      after = answer.retryAfter
     }
-    if (failure instanceof RailheadError && !failure.mayBeDone) throw ended(failure)
+    if (failure instanceof NotSentError || (failure instanceof RailheadError && !failure.mayBeDone)) throw ended(failure)
     throw new UnknownOutcomeError(request.idempotencyKey, failure)
   }
 
-  async #once(request: Request): Promise<{ status: number; text: string; retryAfter: string | null }> {
-    const token = typeof this.#options.token === 'function' ? await this.#options.token() : this.#options.token
-    const timeout = AbortSignal.timeout(this.#options.timeoutMs + (request.patienceMs ?? 0))
-    const response = await this.#fetch(this.#options.baseUrl + request.path, {
-      method: request.method,
-      headers: { ...request.headers, Authorization: `Bearer ${token}`, Accept: 'application/json' },
-      body: request.body ?? null,
-      redirect: 'error', // a token goes to the host that was named, and nowhere else
-      signal: request.signal ? AbortSignal.any([request.signal, timeout]) : timeout,
-    })
-    return { status: response.status, text: await response.text(), retryAfter: response.headers.get('Retry-After') }
+  /**
+   * Makes one attempt. It does not reject, but says whether something may have been sent: of what fetch rejects
+   * with, such as any reason of the caller's, the class does not say it.
+   */
+  async #once(request: Request): Promise<Answer | { sent: boolean; failure: unknown }> {
+    const { token } = this.#options
+    let inForce: string
+    try {
+      request.signal?.throwIfAborted()
+      inForce = typeof token === 'string' ? token : await token()
+      request.signal?.throwIfAborted()
+    } catch (failed) {
+      return { sent: false, failure: new NotSentError(failed) }
+    }
+    try {
+      const timeout = AbortSignal.timeout(this.#options.timeoutMs + (request.patienceMs ?? 0))
+      const response = await this.#fetch(this.#options.baseUrl + request.path, {
+        method: request.method,
+        headers: { ...request.headers, Authorization: `Bearer ${inForce}`, Accept: 'application/json' },
+        body: request.body ?? null,
+        redirect: 'error', // a token goes to the host that was named, and nowhere else
+        signal: request.signal ? AbortSignal.any([request.signal, timeout]) : timeout,
+      })
+      return { status: response.status, text: await response.text(), retryAfter: response.headers.get('Retry-After') }
+    } catch (failed) {
+      return { sent: true, failure: failed }
+    }
   }
 
-  /** Waits for what the API asks for, or longer each time, up to half of it by chance. */
+  /**
+   * Waits longer each time, less up to half of it by chance, and at least as long as the API asks for. It returns at
+   * once where the caller ends the call.
+   */
   async #pause(repetition: number, after: string | null | undefined, signal: AbortSignal | undefined): Promise<void> {
-    const asked = Number(after ?? 0) * 1000
-    const doubled = this.#options.backoffMs * 2 ** (repetition - 1)
-    const wait = Math.min(Math.max(asked || 0, doubled), longestBackoffMs) * (1 - Math.random() / 2)
-    await new Promise<void>((resolve, reject) => {
+    const { backoffMs } = this.#options
+    const doubled = Math.min(backoffMs * 2 ** (repetition - 1), longestBackoffMs) * (1 - Math.random() / 2)
+    const asked = Math.min((Number(after ?? 0) || 0) * 1000, longestAskedMs)
+    const wait = asked > 0 ? Math.max(doubled, asked + (backoffMs * Math.random()) / 2) : doubled
+    await new Promise<void>((resolve) => {
       const end = () => {
         clearTimeout(timer)
-        reject(signal?.reason)
-      }
-      const timer = setTimeout(() => {
         signal?.removeEventListener('abort', end)
         resolve()
-      }, wait)
+      }
+      const timer = setTimeout(end, wait)
       if (signal?.aborted) end()
       else signal?.addEventListener('abort', end, { once: true })
     })
   }
+}
+
+/** The error of a call, some attempt of which may have done it, or a part of it. */
+function unknownIf(doubtful: boolean, idempotencyKey: string | undefined, error: unknown): unknown {
+  return doubtful ? new UnknownOutcomeError(idempotencyKey, error) : error
 }
 
 function parsed<T>(text: string): T | undefined {

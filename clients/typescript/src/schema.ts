@@ -240,13 +240,13 @@ export interface components {
             line?: number;
             /**
              * Format: int64
-             * @description In the end line: the number of lines answered
+             * @description In the end line: the number of lines answered; no line behind them was stored
              */
             lines?: number;
             problem?: components["schemas"]["Problem"];
             /**
              * Format: int64
-             * @description In the end line: the number that were refused
+             * @description In the end line: the number of all others: refused, or not known to be stored
              */
             refused?: number;
             /**
@@ -434,6 +434,11 @@ export interface components {
             field?: string;
             /** @description What to do */
             hint?: string;
+            /**
+             * Format: int64
+             * @description In a 429 or 503: the seconds to wait before the call is repeated, as in Retry-After
+             */
+            retry_after?: number;
             /** @description The rule that it breaks, to branch on */
             rule?: string;
             /**

@@ -2,7 +2,7 @@
 // RAILHEAD_LOSSY is set it is the API behind a proxy that loses answers.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Railhead, RailheadError, UnknownOutcomeError } from '../dist/index.js'
+import { NotSentError, Railhead, RailheadError, UnknownOutcomeError } from '../dist/index.js'
 
 const baseUrl = process.env.RAILHEAD_API
 const token = process.env.RAILHEAD_TOKEN
@@ -89,6 +89,25 @@ test('an end by the caller', async () => {
   await assert.rejects(client.enqueue(instruction(600), { ...key(600), signal: ended }))
 })
 
+test('a batch under a quota', async () => {
+  const all = Array.from({ length: 8 }, (_, n) => ({ ...instruction(700 + n), idempotency_key: key(700 + n).idempotencyKey }))
+  let calls = 0
+  const scripted = new Railhead({
+    baseUrl, token, attempts: 2, backoffMs: 1,
+    fetch: async (_, init) => {
+      const after = ++calls === 1 ? 1 : undefined
+      const lines = String(init.body).trim().split('\n').map((_, n) => JSON.stringify(
+        n < 2 ? { line: n + 1, status: 201, instruction: {} } : { line: n + 1, status: 429, problem: { title: 'over', status: 429, retry_after: after } }))
+      return new Response(lines.join('\n') + '\n')
+    },
+  })
+  const began = Date.now()
+  const lines = await scripted.enqueueBatch(all)
+  assert.ok(lines.every((line) => line.status === 201))
+  assert.equal(calls, 4) // more than the attempts of a call: each has ended two lines
+  assert.ok(Date.now() - began >= 1000) // as asked
+})
+
 test('an earlier attempt may have stored', async () => {
   const problem = (status, commit) => ({ status, text: JSON.stringify({ title: 'refused', status, commit }) })
   const none = problem(503, 'none'), unknown = problem(503, 'unknown'), expired = problem(401), cut = { status: 201, text: '{"outbox' }
@@ -117,4 +136,140 @@ test('an earlier attempt may have stored', async () => {
     if (typeof want === 'number') assert.equal((await call)[0].status, want, what)
     else await assert.rejects(call, want, what)
   }
+})
+
+test('lines that were not read', async () => {
+  const stored = (line) => ({ line, status: 201, instruction: {} })
+  const wrong = (line) => ({ line, status: 422, problem: { title: 'refused', status: 422 } })
+  const end = (status, lines, commit, retry_after) => ({ end: true, status, lines, ...(status !== 200 && { problem: { title: 'ended', status, commit, retry_after } }) })
+  const cases = [
+    // What is behind the end line's lines is not in doubt; before them, and without an end line, it is.
+    [[[stored(1), end(503, 1, 'none', 1)], [wrong(1)]], [201, 422], 2, 1000],
+    [[[end(503, undefined, 'none')], [stored(1), wrong(2), end(200, 2)]], [201, 422], 2],
+    [[[end(503, 1, 'none')], [wrong(1), wrong(2), end(200, 2)]], UnknownOutcomeError, 5],
+    [[[stored(1)], [wrong(1)]], UnknownOutcomeError, 4],
+    [[[stored(1)], [end(503, undefined, 'none')]], UnknownOutcomeError, 4],
+    [[[{ line: 1, status: 503, problem: { title: 'unknown', status: 503, commit: 'unknown' } }, end(503, 1, 'unknown')], [stored(1), wrong(2), end(200, 2)]], [201, 422], 2],
+    [[[end(413)]], (e) => e instanceof RailheadError && e.retryable && !e.mayBeDone, 3],
+    [[[end(200)]], (e) => e instanceof RailheadError && e.retryable && !e.mayBeDone, 3],
+  ]
+  for (const [says, want, attempts, waits = 0] of cases) {
+    let calls = 0
+    const scripted = new Railhead({
+      baseUrl, token, attempts: 3, backoffMs: 1,
+      fetch: async () => new Response(says[Math.min(calls++, says.length - 1)].map((line) => JSON.stringify(line) + '\n').join('')),
+    })
+    const what = JSON.stringify(says)
+    const began = Date.now()
+    const call = scripted.enqueueBatch([901, 902].map((n) => ({ ...instruction(n), idempotency_key: `k-${n}` })))
+    if (Array.isArray(want)) assert.deepEqual((await call).map((line) => line.status), want, what)
+    else await assert.rejects(call, want, what)
+    assert.ok(Date.now() - began >= waits, what)
+    assert.equal(calls, attempts, what)
+  }
+})
+
+test('without a token nothing is sent', async () => {
+  for (const given of [0, 1]) {
+    for (const way of ['one', 'batch', 'get']) {
+      let asked = 0, sent = 0
+      const scripted = new Railhead({
+        baseUrl, attempts: 3, backoffMs: 1,
+        token: async () => {
+          if (asked++ >= given) throw new Error('the vault is sealed')
+          return token
+        },
+        fetch: async () => {
+          sent++
+          throw new TypeError('the answer was lost')
+        },
+      })
+      const call = { one: () => scripted.enqueue(instruction(910), key(910)), get: () => scripted.get('x'), batch: () => scripted.enqueueBatch([{ ...instruction(910), idempotency_key: 'k' }]) }
+      const doubted = given > 0 && way !== 'get' // an earlier attempt may have stored it
+      await assert.rejects(call[way](), (e) => (doubted ? e instanceof UnknownOutcomeError : e instanceof NotSentError && e.cause.message === 'the vault is sealed'), way)
+      assert.deepEqual([asked, sent], [3, given], way)
+    }
+  }
+})
+
+test('a batch that is stored in part', async () => {
+  const line = (line, status) => ({ line, status, ...(status < 300 ? { instruction: {} } : { problem: { title: 'refused', status } }) })
+  const end = (lines) => ({ end: true, status: 503, lines, problem: { title: 'ended', status: 503, commit: 'none' } })
+  const sealed = new Error('the vault is sealed'), enough = new Error('enough')
+  const refused = (status) => (e) => e instanceof RailheadError && e.status === status && !e.mayBeDone
+  const notSent = (e) => e instanceof NotSentError && e.cause === sealed
+  const cases = [ // after the first answer
+    ['never read', { says: [end()] }, refused(503)],
+    ['expired', { status: 401, says: [{ title: 'expired' }] }, refused(401)],
+    ['no token', { failed: sealed }, notSent],
+    ['ended in a pause', { stops: 'pause' }, (e) => e === enough],
+    ['ended with a token', { stops: 'token' }, (e) => e === enough],
+    ['ended without a token', { failed: sealed, stops: 'token' }, (e) => e === enough],
+  ]
+  for (const [what, { says, status = 200, failed, stops }, want] of cases) {
+    for (const begins of [201, 422, undefined]) {
+      const stop = new AbortController()
+      let asked = 0, sent = 0
+      const scripted = new Railhead({
+        baseUrl, attempts: 3, backoffMs: stops === 'pause' ? 60_000 : 1,
+        token: async () => {
+          if (asked++ === 0) return token
+          if (stops === 'token') stop.abort(enough)
+          if (failed) throw failed
+          return token
+        },
+        fetch: async (_, { signal }) => {
+          signal.throwIfAborted()
+          if (sent++ === 0) {
+            if (stops === 'pause') setTimeout(() => stop.abort(enough), 20)
+            return new Response((begins ? [line(1, begins), end(1)] : [end()]).map((each) => JSON.stringify(each) + '\n').join(''))
+          }
+          return new Response(says.map((each) => JSON.stringify(each) + '\n').join(''), { status })
+        },
+      })
+      const call = scripted.enqueueBatch([920, 921].map((n) => ({ ...instruction(n), idempotency_key: `k-${n}` })), { signal: stop.signal })
+      await assert.rejects(call, (e) => (begins === 201 ? e instanceof UnknownOutcomeError && want(e.cause) : want(e)), `${what}, after ${begins}`)
+    }
+  }
+})
+
+test('an end by the caller after a lost answer', async () => {
+  // The reason may be the error of another call, which says nothing of this one.
+  for (const reason of [new Error('enough'), new NotSentError('of another call'), new RailheadError(401, undefined)]) {
+    for (const way of ['one', 'batch', 'get']) {
+      for (const stops of ['call', 'pause', 'token', 'failed token', 'before']) {
+        const stop = new AbortController()
+        let asked = 0, sent = 0
+        if (stops === 'before') stop.abort(reason)
+        const scripted = new Railhead({
+          baseUrl, attempts: 3, backoffMs: stops === 'pause' ? 60_000 : 1,
+          token: async () => {
+            if (asked++ > 0) stop.abort(reason)
+            if (asked > 1 && stops === 'failed token') throw stop.signal.reason
+            return token
+          },
+          fetch: async (_, { signal }) => {
+            signal.throwIfAborted()
+            sent++
+            if (stops === 'call') stop.abort(reason)
+            if (stops === 'pause') setTimeout(() => stop.abort(reason), 20)
+            signal.throwIfAborted()
+            throw new TypeError('the answer was lost')
+          },
+        })
+        const { signal } = stop
+        const call = { one: () => scripted.enqueue(instruction(930), { ...key(930), signal }), get: () => scripted.get('x', { signal }), batch: () => scripted.enqueueBatch([{ ...instruction(930), idempotency_key: 'k' }], { signal }) }
+        const doubted = stops !== 'before' && way !== 'get'
+        const what = `${way}, ended in the ${stops} by ${reason}`
+        await assert.rejects(call[way](), (e) => (doubted ? e instanceof UnknownOutcomeError && e.cause === reason : e === reason), what)
+        assert.equal(sent, stops === 'before' ? 0 : 1, what)
+      }
+    }
+  }
+})
+
+test('a line that is too long', async () => {
+  const all = [950, 951, 952].map((n) => ({ ...instruction(n), idempotency_key: key(n).idempotencyKey }))
+  all[1] = { ...all[1], payload: { ...all[1].payload, text: 'x'.repeat(300_000) } }
+  assert.deepEqual((await client.enqueueBatch(all)).map((line) => line.status), [201, 413, 201])
 })

@@ -1,0 +1,115 @@
+package httpclient
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+// problem is an error in an answer.
+type problem struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Field  string `json:"field"`
+	Rule   string `json:"rule"`
+	Hint   string `json:"hint"`
+	Commit string `json:"commit"`
+	After  int    `json:"retry_after"` // seconds
+}
+
+// errNotSaid is the error if a call that changes nothing has no answer that can be read.
+var errNotSaid = errors.New("the API has given no answer that can be read")
+
+// errNotSent is the error if an attempt has ended before anything was sent, so that it has stored nothing.
+var errNotSent = errors.New("nothing was sent")
+
+// silence is the error if what a call has done is not said.
+func silence(method string) error {
+	if method == http.MethodGet {
+		return errNotSaid
+	}
+	return outbox.ErrCommitUnknown
+}
+
+// errOf returns the error that ingest.Ingest has for the same refusal of a call.
+func (p problem) errOf(method string, status int) error {
+	fault := &outbox.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field,
+		Rule: p.Rule}
+	switch {
+	case p.Code != "":
+		return fault
+	case status == http.StatusUnauthorized:
+		fault.SQLState = outbox.StateToken
+	case status == http.StatusForbidden:
+		fault.SQLState = outbox.StateForbidden
+	case status == http.StatusNotFound:
+		return outbox.ErrNotFound
+	case status == http.StatusTooManyRequests || p.Commit == "none":
+		return fmt.Errorf("%w: %s", outbox.ErrBusy, p.Title)
+	case status >= 500:
+		return fmt.Errorf("%w: %s", silence(method), cmp.Or(p.Title, strconv.Itoa(status)))
+	default:
+		fault.SQLState = outbox.StateInvalid
+	}
+	return fault
+}
+
+// inDoubt returns the error of a call that an attempt has done, or may have done, in whole or in part:
+// ErrCommitUnknown. The last error is then only text, so that callers do not branch on it.
+func inDoubt(doubt bool, last error) error {
+	if !doubt || errors.Is(last, outbox.ErrCommitUnknown) {
+		return last
+	}
+	//nolint:errorlint // on purpose
+	return fmt.Errorf("%w: an attempt may have stored something; the last one returned: %v", outbox.ErrCommitUnknown, last)
+}
+
+// later is an error that may disappear after a while.
+type later struct {
+	error
+	after time.Duration
+}
+
+func (l later) Unwrap() error { return l.error }
+
+// inSeconds is an error whose call may succeed then.
+func inSeconds(err error, seconds int) error {
+	return later{err, min(time.Duration(min(max(seconds, 0), 3600))*time.Second, askedMax)}
+}
+
+func refusal(method string, response *http.Response, text []byte) (bool, error) {
+	var said problem
+	json.Unmarshal(text, &said) //nolint:errcheck // without a problem the status counts
+	err := said.errOf(method, response.StatusCode)
+	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode < 500 {
+		return true, err
+	}
+	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	return false, inSeconds(err, seconds)
+}
+
+// pause waits for the backoff, less a jitter of up to half, and at least for the time that the API asks for.
+func (h *HTTP) pause(ctx context.Context, repetition int, last error) error {
+	wait := min(h.config.Backoff<<min(repetition-1, 16), backoffMax)
+	wait -= time.Duration(rand.Int64N(int64(wait)/2 + 1))
+	if asked, ok := errors.AsType[later](last); ok && asked.after > 0 {
+		wait = max(wait, asked.after+time.Duration(rand.Int64N(int64(h.config.Backoff)/2+1)))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
