@@ -172,7 +172,9 @@ func (c *apiCell) ready() error {
 
 // every is the time between heartbeats, which is shorter while the database can't be reached.
 func (c *apiCell) every() time.Duration {
-	if c.away.Load() && !c.broken.Load() {
+	reached := errors.Is(c.last, door.ErrOtherSetting) || errors.Is(c.last, door.ErrOtherDirectory) ||
+		errors.Is(c.last, door.ErrNoDirectory)
+	if c.away.Load() && !c.broken.Load() && !reached {
 		return min(c.heart.Every(), awayBeat)
 	}
 	return c.heart.Every()

@@ -35,7 +35,7 @@ func enqueueFile(cmd *cobra.Command, name string) error {
 	}
 	return withIngest(cmd.Context(), func(ingest *ingest.Ingest) error {
 		load := &fileLoad{ingest: ingest, out: outputOf(cmd), notes: cmd.ErrOrStderr(),
-			lines: newLineReader(leaving{cmd.Context(), from}), said: time.Now()}
+			lines: newLineReader(leaving{cmd.Context(), from}), said: time.Now(), held: map[string]*outbox.Fault{}}
 		return load.run(cmd.Context())
 	})
 }
@@ -72,7 +72,8 @@ type fileLoad struct {
 	out    output
 	notes  io.Writer
 	lines  *lineReader
-	said   time.Time // when progress was last reported
+	said   time.Time                // when progress was last reported
+	held   map[string]*outbox.Fault // of the first line that this cell did not take, by participant
 
 	enqueued, replayed, refused int
 	closed                      int // of the refused, those that are valid: enqueue is closed for them
@@ -189,26 +190,78 @@ func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
 	return nil
 }
 
-// enqueue repeats a batch whose commit is unknown, which can't make a second
-// instruction, and halves one that is longer than this cell accepts.
+// enqueue sends lines, except new ones of a participant of whom the cell did not take an earlier one: it may take the
+// participant by now, and the earlier line is only sent when the file is run again.
 func (l *fileLoad) enqueue(ctx context.Context, valid []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
+	results, err := l.hold(ctx, valid)
+	if err != nil {
+		return nil, err
+	}
+	var free []payment.Instruction
+	var from []int
+	for n, in := range valid {
+		if results[n].Fault == nil {
+			free, from = append(free, in), append(from, n)
+		}
+	}
+	answers, err := l.call(ctx, free)
+	for n, answer := range answers {
+		results[from[n]] = answer
+		if answer.Fault != nil && answer.Fault.SQLState == outbox.StateOtherCell {
+			l.held[free[n].ParticipantID] = &outbox.Fault{SQLState: outbox.StateOtherCell,
+				Hint:    "This call stored nothing of it. Repeat it with the same key and content, behind the earlier line.",
+				Message: "an earlier line of the participant was not taken: this one was not tried, as it would come before it"}
+		}
+	}
+	return results, err
+}
+
+// hold returns a fault for each line that is held. One that is stored already is sent: it is a repetition for good.
+func (l *fileLoad) hold(ctx context.Context, valid []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
+	results := make([]outbox.ReceiptOrFault, len(valid))
+	var keys []payment.Key
+	var held []int
+	for n, in := range valid {
+		if l.held[in.ParticipantID] != nil {
+			held = append(held, n)
+			keys = append(keys, payment.Key{InstructionID: in.InstructionID, IdempotencyKey: in.IdempotencyKey})
+		}
+	}
+	if len(keys) == 0 {
+		return results, nil
+	}
+	stored, err := l.ingest.Statuses(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	for at, n := range held {
+		if stored[at] == nil {
+			results[n].Fault = l.held[valid[n].ParticipantID]
+		}
+	}
+	return results, nil
+}
+
+// call repeats a batch whose commit is unknown, which can't make a second
+// instruction, and halves one that is longer than this cell accepts.
+func (l *fileLoad) call(ctx context.Context, free []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	const tries = 3
 	var results []outbox.ReceiptOrFault
 	var err error
 	for range tries {
-		results, err = l.ingest.EnqueueBatch(ctx, valid)
+		results, err = l.ingest.EnqueueBatch(ctx, free)
 		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			break
 		}
 	}
-	if ledger.SQLState(err) != outbox.StateTooLarge || len(valid) < 2 {
+	if ledger.SQLState(err) != outbox.StateTooLarge || len(free) < 2 {
 		return results, err
 	}
-	first, err := l.enqueue(ctx, valid[:len(valid)/2])
+	first, err := l.enqueue(ctx, free[:len(free)/2])
 	if err != nil {
 		return nil, err
 	}
-	second, err := l.enqueue(ctx, valid[len(valid)/2:])
+	second, err := l.enqueue(ctx, free[len(free)/2:])
 	return append(first, second...), err
 }
 

@@ -22,7 +22,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	if err != nil {
 		return nil, nil, err
 	}
-	open, err := railOpener(s.RailsFile)
+	open, err := railOpener(s.RailsFile, s.rails)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,8 +59,8 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 }
 
 // railOpener returns a function that opens the rails of the file, each with the profile
-// that is in force in the database.
-func railOpener(path string) (relayer.OpenRail, error) {
+// that is in force in the database and with what the rail before it has seen.
+func railOpener(path string, before *inherited) (relayer.OpenRail, error) {
 	file, err := railconfig.Load(path, os.Getenv)
 	if err != nil {
 		return nil, usage(fmt.Errorf("RAILHEAD_RAILS_FILE: %w", err))
@@ -74,6 +74,11 @@ func railOpener(path string) (relayer.OpenRail, error) {
 		if !ok {
 			return nil, relayer.ErrNotServed
 		}
-		return railconfig.Open(config, profile)
+		rail, err := railconfig.Open(config, profile)
+		if err != nil {
+			return nil, err
+		}
+		before.take(profile.RailType, rail)
+		return rail, nil
 	}, nil
 }

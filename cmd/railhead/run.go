@@ -127,7 +127,7 @@ func serve(ctx context.Context, kinds ...string) error {
 			if s.WorkerID != "" && len(kinds) > 1 {
 				cell.WorkerID = s.WorkerID + "-" + kind
 			}
-			one, err := open(ctx, cell, kind, sets[n], len(instances) > 1)
+			one, err := open(ctx, cell, kind, makers()[kind], sets[n], len(instances) > 1)
 			if err != nil {
 				return err
 			}
@@ -180,9 +180,10 @@ func setsOf(s settings, cells []settings, kinds []string) (sets, read []*metrics
 }
 
 // open makes a component for a cell. One of several cells is made anew when it can't go on, under another name:
-// the claims of the one before are those of a dead worker.
-func open(ctx context.Context, s settings, kind string, set *metrics.Set, several bool) (made, error) {
+// the claims of the one before are those of a dead worker. Its rails go on with what those before have seen.
+func open(ctx context.Context, s settings, kind string, of maker, set *metrics.Set, several bool) (made, error) {
 	times := 0
+	s.rails = &inherited{}
 	again := func() (one made, err error) {
 		each := s
 		times++
@@ -194,7 +195,7 @@ func open(ctx context.Context, s settings, kind string, set *metrics.Set, severa
 			return made{}, usage(err)
 		}
 		var end func()
-		if one.Service, end, err = makers()[kind](ctx, each, set, one.log); err != nil {
+		if one.Service, end, err = of(ctx, each, set, one.log); err != nil {
 			each.traces.Close(ctx)
 			return made{}, fmt.Errorf("%s: %w", component{kind: kind, setting: s.Setting}.name(), err)
 		}

@@ -108,6 +108,7 @@ type settings struct {
 	DatabaseSizeLimit int64 `env:"RAILHEAD_DATABASE_SIZE_LIMIT" cell:"may"`
 
 	traces *export.Traces // where a component's spans go
+	rails  *inherited     // what its rails go on with
 }
 
 // readSettings reads the environment and returns every fault of it at once.

@@ -134,6 +134,7 @@ func createInCells(cmd *cobra.Command, made operator.NewToken, list []string) er
 		done := tokenAct{Act: "CREATE_TOKEN", TokenID: id,
 			Cells: []tokenInCell{{Cell: first.setting, Now: inForce, Changed: true}}}
 		err = done.copies(ctx, stored, all[1:], made.Reason, list)
+		err = errors.Join(err, done.withdraw(ctx, all, made.Reason, list))
 		if o := outputOf(cmd); !o.json {
 			done.say(func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
 			fmt.Fprintf(cmd.ErrOrStderr(), "token %s ends %s; this is the only time that it is shown\n", id,
@@ -164,6 +165,7 @@ type tokenInCell struct {
 	Now     string `json:"now"`
 	Changed bool   `json:"changed"`
 	Error   string `json:"error,omitempty"`
+	refused bool   // the cell has a token of this id that the act must not change
 }
 
 // say says what was done in each cell.
@@ -206,6 +208,7 @@ func (a *tokenAct) copies(
 		one := tokenInCell{Cell: each.setting, Now: inForce, Changed: copied}
 		if err != nil {
 			one.Now, one.Error, one.Changed = notKnown, err.Error(), false
+			one.refused = errors.Is(err, outbox.ErrNotAllowed)
 			lack, failed = append(lack, each.setting), errors.Join(failed, fmt.Errorf("cell %s: %w", each.setting, err))
 		}
 		a.Cells = append(a.Cells, one)
@@ -241,6 +244,7 @@ func tokenCopyCommand() *cobra.Command {
 				}
 				done := tokenAct{Act: "COPY_TOKEN", TokenID: args[0]}
 				err = done.copies(ctx, stored, all, reason, list)
+				err = errors.Join(err, done.withdraw(ctx, all, reason, list))
 				return errors.Join(err, done.write(cmd))
 			})
 		},
@@ -270,70 +274,4 @@ func storedIn(ctx context.Context, all []adminCell, id string) (stored operator.
 		err = fmt.Errorf("no cell has token %s: %w", bounded(id, 64), outbox.ErrNotFound)
 	}
 	return stored, err
-}
-
-// revokeInCells revokes a token in every cell that is reached.
-func revokeInCells(cmd *cobra.Command, id, reason string, list []string) error {
-	s, err := readSettings()
-	if err == nil {
-		err = checkCells(list)
-	}
-	if err != nil {
-		return err
-	}
-	done, known := tokenAct{Act: "REVOKE_TOKEN", TokenID: id}, false
-	var left []string
-	var failed error
-	for _, setting := range list {
-		was, err := revokeIn(cmd.Context(), s, setting, id, reason)
-		one := tokenInCell{Cell: setting, Now: revoked, Changed: was}
-		switch {
-		case errors.Is(err, outbox.ErrNotFound):
-			one.Now = noToken
-		case err != nil:
-			one.Now, one.Error = notKnown, err.Error()
-			left, failed = append(left, setting), errors.Join(failed, fmt.Errorf("cell %s: %w", setting, err))
-		default:
-			known = true
-		}
-		done.Cells = append(done.Cells, one)
-	}
-	err = done.write(cmd)
-	switch {
-	case failed != nil:
-		return errors.Join(err, withCode(exitPartial, fmt.Errorf("token %s may be in force in %s: repeat the command\n%w",
-			bounded(id, 64), strings.Join(left, ", "), failed)))
-	case !known:
-		return errors.Join(err, fmt.Errorf("no cell has token %s: %w", bounded(id, 64), outbox.ErrNotFound))
-	}
-	return err
-}
-
-func revokeIn(ctx context.Context, s settings, setting, id, reason string) (was bool, err error) {
-	cell, err := s.ofCell(setting)
-	if err != nil {
-		return false, err
-	}
-	url, err := cell.url("RAILHEAD_OPERATOR_URL", cell.OperatorURL)
-	if err != nil {
-		return false, err
-	}
-	one, err := operator.Open(ctx, cell.config(url))
-	if err != nil {
-		return false, usage(fmt.Errorf("%s: %w", cell.variable("RAILHEAD_OPERATOR_URL"), err))
-	}
-	defer one.Close()
-	d, err := one.Directory(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, each := range d.Cells {
-		if each.Name != d.Here {
-			continue
-		}
-		if err := leadsTo(cell, "RAILHEAD_OPERATOR_URL", each.Setting); err != nil {
-			return false, err
-		}
-	}
-	return one.RevokeToken(ctx, id, reason)
 }
