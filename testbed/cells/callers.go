@@ -62,8 +62,8 @@ type calls struct {
 	free     []int
 	coming   int
 	comeFrom time.Time
-	used     []int        // buckets that are being moved: their participants call more often
-	hasMoved map[int]bool // buckets of which an operator was told that they have moved
+	used     []int             // buckets that are being moved: their participants call more often
+	hasMoved map[int]time.Time // buckets that have changed their cell, and when that was begun
 	begun    time.Time
 }
 
@@ -71,7 +71,7 @@ type calls struct {
 const freshEach = 6
 
 func (w *world) begin() {
-	w.begun, w.hasMoved = time.Now(), make(map[int]bool)
+	w.begun, w.hasMoved = time.Now(), make(map[int]time.Time)
 	for n, missing := 0, outbox.Buckets; missing > 0; n++ {
 		id := fmt.Sprintf("participant-%05d", n)
 		bucket := outbox.BucketOf(id)
@@ -247,8 +247,14 @@ func (w *world) repeat(ctx context.Context, draws *rand.Rand) {
 				w.wrong(o, "it was accepted, and then no cell had it")
 			}
 		default:
+			w.mu.Lock()
+			late := w.isOfMoved(o)
+			w.mu.Unlock()
 			if w.try(try, client, o, patience) == nil {
 				w.count("repetition of an old key")
+				if late {
+					w.count(lateAnswer)
+				}
 			}
 		}
 		cancel()
@@ -285,9 +291,15 @@ func (w *world) old(draws *rand.Rand) *order {
 			break
 		}
 		o := w.orders[draws.IntN(len(w.orders))]
-		if len(o.Receipts) > 0 && time.Since(o.Receipts[0].To) > aged && (!ofMoved || w.hasMoved[o.bucket()]) {
+		if len(o.Receipts) > 0 && time.Since(o.Receipts[0].To) > aged && (!ofMoved || w.isOfMoved(o)) {
 			return o
 		}
 	}
 	return nil
+}
+
+// isOfMoved reports whether a payment was accepted before its participant moved. The mutex is held.
+func (w *world) isOfMoved(o *order) bool {
+	begun, moved := w.hasMoved[o.bucket()]
+	return moved && len(o.Receipts) > 0 && o.Receipts[0].To.Before(begun)
 }

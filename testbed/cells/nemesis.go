@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -44,7 +46,10 @@ var breakages = []act{
 const killedCommand = "kill of an operator's command"
 
 var others = []string{killedCommand, assignment, moving, callOverHTTP, "refusal of an old map", "unknown outcome",
-	"repetition of an old key", "refusal of another amount", "refusal of a second key"}
+	"repetition of an old key", lateAnswer, "refusal of another amount", "refusal of a second key"}
+
+// lateAnswer is a repetition of a key that was used before its participant moved.
+const lateAnswer = "repetition after a move"
 
 // missing are the acts that never happened.
 func (w *world) missing() (never []string) {
@@ -168,7 +173,7 @@ func (w *world) assign(ctx context.Context, draws *rand.Rand) error {
 	return nil
 }
 
-// moving is an act of an operator that moved buckets.
+// moving is an act of an operator by which a bucket has changed its cell.
 const moving = "move"
 
 // move moves buckets with payments to a cell, while their participants go on. One of six is cancelled after its
@@ -187,19 +192,37 @@ func (w *world) move(ctx context.Context, draws *rand.Rand) error {
 		command = append(command, "--cancel")
 	}
 	command = append(command, "--drain", "5s")
+	begun := time.Now()
 	code := w.insist(ctx, draws, nil, command...)
+	changed := w.changed(ctx, used, begun)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.used = nil
-	if code == 0 {
-		for _, bucket := range used {
-			w.hasMoved[bucket] = true
-		}
-		w.count(moving)
-	} else {
+	for _, bucket := range changed {
+		w.hasMoved[bucket] = begun
+	}
+	switch {
+	case code != 0:
 		w.broken = append(w.broken, command)
+	case len(changed) > 0:
+		w.count(moving)
 	}
 	return nil
+}
+
+// changed returns which of the buckets have changed their cell since then, as far as a cell can say.
+func (w *world) changed(ctx context.Context, some []int, since time.Time) (all []int) {
+	for _, c := range w.cells {
+		rows, err := c.admin.Query(ctx, `SELECT DISTINCT bucket FROM payment_cell_changes
+			WHERE bucket = ANY($1) AND changed_at > $2`, some, since)
+		if err != nil {
+			continue
+		}
+		if buckets, err := pgx.CollectRows(rows, pgx.RowTo[int]); err == nil {
+			all = append(all, buckets...)
+		}
+	}
+	return all
 }
 
 func listed(buckets []int) string {
