@@ -222,7 +222,7 @@ func waitsForRow(cell *celltest.Cell) bool {
 // await waits until something is so.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}

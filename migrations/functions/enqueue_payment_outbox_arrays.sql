@@ -26,7 +26,8 @@
 --   If every item is new and valid, the call takes five statements, whatever the number of items:
 --   read the settings, check, allocate numbers, insert keys and instructions, return the rows. Where participants
 --   share an instruction_id and a key in one call, the later items of the second participant take a call of
---   enqueue_payment_outbox each: about 1 ms an item, while the rows of all participants are locked.
+--   enqueue_payment_outbox each: about 1 ms an item, while the rows of all participants are locked. So do items that
+--   repeat a call of another cell.
 --
 --   The planner knows neither the number of items nor, with outdated statistics, the size of the
 --   registry. LIMIT and OFFSET 0 therefore make every access to the keys a probe, for one item, of
@@ -262,7 +263,13 @@ BEGIN
           a.not_before, a.expires_at,
           CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}'
             ELSE a.headers END AS headers,
-          a.send_once, a.print, l.first
+          a.send_once, a.print, l.first,
+          -- Whether another cell has answered this call. A function, so that a call without participants who came from
+          -- there locks none of its tables.
+          CASE WHEN a.participant_id = ANY (comers) THEN EXISTS (
+              SELECT FROM {cell}.carried_call(a.instruction_id, a.participant_id, a.idempotency_key, a.print,
+                settings.allow_second_key))
+            ELSE false END AS carried
         FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10, prints,
           faults) WITH ORDINALITY
           AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority,
@@ -277,33 +284,30 @@ BEGIN
             AND NOT settings.allow_second_key
           LIMIT 1) k ON true
         WHERE a.fault IS NULL AND k.known IS NULL
-          -- A function, so that a call without such participants locks none of its tables.
-          AND CASE WHEN a.participant_id = ANY (comers) THEN NOT EXISTS (
-              SELECT FROM {cell}.carried_call(a.instruction_id, a.participant_id, a.idempotency_key, a.print,
-                settings.allow_second_key))
-            ELSE true END
       ),
       -- The first item of each key in the batch, and of each instruction. Whether an item whose key the item of
-      -- another participant has before it is new depends on that one, which may be refused: it is decided behind
-      -- these, and so are the later items of its participant, which must not get an earlier number.
+      -- another participant has before it is new depends on that one, which may be refused, or repeat a call of another
+      -- cell: it is decided behind these, and so are the later items of its participant, which must not get an earlier
+      -- number.
       numbered AS MATERIALIZED (
         SELECT c.*, {cell}.uuidv7_from(floor(extract(epoch FROM c.created_at) * 1000000)::bigint) AS outbox_id
         FROM (
           SELECT c.*, clock_timestamp() AS created_at, c.first + c.nth - 1 AS sequence_id
           FROM (
             SELECT c.*, bool_or(c.first_of_key <> c.participant_id) OVER by_participant AS behind,
-              count(*) FILTER (WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1) OVER by_participant AS nth
+              count(*) FILTER (WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1 AND NOT c.carried)
+                OVER by_participant AS nth
             FROM (
               SELECT c.*, row_number() OVER by_key AS nth_of_key, first_value(c.participant_id) OVER by_key AS first_of_key,
                 row_number() OVER (
-                  PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key
+                  PARTITION BY c.instruction_id, c.participant_id, c.carried, CASE WHEN settings.allow_second_key
                     THEN c.idempotency_key END
                   ORDER BY c.item) AS nth_of_instruction
               FROM candidate c
               WINDOW by_key AS (PARTITION BY c.instruction_id, c.idempotency_key ORDER BY c.item
                 ROWS UNBOUNDED PRECEDING)) c
             WINDOW by_participant AS (PARTITION BY c.participant_id ORDER BY c.item ROWS UNBOUNDED PRECEDING)) c
-          WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1 AND NOT c.behind) c
+          WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1 AND NOT c.behind AND NOT c.carried) c
       ),
       keyed AS (
         INSERT INTO {cell}.payment_outbox_keys AS k
@@ -382,8 +386,9 @@ BEGIN
   WHERE s.participant_id = ANY (lockers) AND s.next_sequence_id = 1;
 
   -- Items whose key the item of another participant has before them, with the later ones of their participants, and, of
-  -- participants that were moved to this cell, calls that the other one has answered. All other items are answered from what is known. An item
-  -- with a fault must not be decided again: by now it may be valid, and later ones of its participant are stored.
+  -- participants that were moved to this cell, calls that the other one has answered. All other items are answered from
+  -- what is known then, which may be what these have stored. An item with a fault must not be decided again: by now it may
+  -- be valid, and later ones of its participant are stored.
   undecided := ARRAY(
     SELECT a.item::integer
     FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", faults) WITH ORDINALITY
@@ -408,6 +413,41 @@ BEGIN
   IF fresh IS NULL THEN
     PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
   END IF;
+  FOR one IN
+    SELECT a.*
+    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10) WITH ORDINALITY
+      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority,
+        headers, send_once, item)
+    JOIN unnest(undecided) AS u(item) ON u.item = a.item
+    ORDER BY a.item
+  LOOP
+    item := one.item;
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO error_code, error_message, error_hint, error_field, error_rule,
+      error_detail;
+    BEGIN
+      SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
+      INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
+      FROM {cell}.enqueue_payment_outbox(one.instruction_id, one.participant_id, one.idempotency_key, one.rail_type,
+        one.payload, one.not_before,
+        one.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE one.priority END, CASE WHEN $9 IS NULL THEN '{}'
+          ELSE one.headers END, one.send_once) e;
+    EXCEPTION WHEN OTHERS THEN
+      IF SQLSTATE NOT LIKE 'RH%' THEN
+        RAISE;
+      END IF;
+      GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT,
+        error_hint = PG_EXCEPTION_HINT, error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME,
+        error_detail = PG_EXCEPTION_DETAIL;
+      SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO outbox_id, sequence_id, created_at, state, replayed, differs;
+    END;
+    RETURN NEXT;
+    IF NOT replayed THEN
+      fresh := fresh || item;
+      fresh_ids := fresh_ids || outbox_id;
+      fresh_nos := fresh_nos || sequence_id;
+      fresh_ats := fresh_ats || created_at;
+    END IF;
+  END LOOP;
   RETURN QUERY
   SELECT a.item::integer,
     CASE WHEN v.code IS NULL THEN coalesce(f.outbox_id, k.outbox_id, c.outbox_id) END,
@@ -475,7 +515,7 @@ BEGIN
     SELECT c.code, c.detail, c.outbox_id, c.sequence_id, c.created_at
     FROM (
       SELECT s.participant_id FROM {cell}.participant_outbox_sequences s
-      WHERE a.fault IS NOT NULL AND k.outbox_id IS NULL AND o.outbox_id IS NULL
+      WHERE a.fault IS NOT NULL AND k.outbox_id IS NULL
         AND (l.participant_id IS NOT NULL OR a.fault ->> 'code' <> 'RH014')
         AND s.participant_id = a.participant_id AND s.moved_in
       LIMIT 1) s
@@ -496,35 +536,6 @@ BEGIN
   LEFT JOIN unnest(undecided) AS u(item) ON u.item = a.item
   WHERE u.item IS NULL
   ORDER BY a.item;
-  FOR one IN
-    SELECT a.*
-    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10) WITH ORDINALITY
-      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority,
-        headers, send_once, item)
-    JOIN unnest(undecided) AS u(item) ON u.item = a.item
-    ORDER BY a.item
-  LOOP
-    item := one.item;
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO error_code, error_message, error_hint, error_field, error_rule,
-      error_detail;
-    BEGIN
-      SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
-      INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
-      FROM {cell}.enqueue_payment_outbox(one.instruction_id, one.participant_id, one.idempotency_key, one.rail_type,
-        one.payload, one.not_before,
-        one.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE one.priority END, CASE WHEN $9 IS NULL THEN '{}'
-          ELSE one.headers END, one.send_once) e;
-    EXCEPTION WHEN OTHERS THEN
-      IF SQLSTATE NOT LIKE 'RH%' THEN
-        RAISE;
-      END IF;
-      GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT,
-        error_hint = PG_EXCEPTION_HINT, error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME,
-        error_detail = PG_EXCEPTION_DETAIL;
-      SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO outbox_id, sequence_id, created_at, state, replayed, differs;
-    END;
-    RETURN NEXT;
-  END LOOP;
   IF NOT waits THEN
     PERFORM set_config('lock_timeout', patience, true);
   END IF;
