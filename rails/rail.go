@@ -106,7 +106,8 @@ type Inquiry struct {
 	FirstSentAt time.Time
 	// RenderVersion is that of the earlier sends; empty if it is not known. A rail that would ask
 	// another system than the one they went to answers UNAVAILABLE: the other system does not have
-	// the payment, which proves nothing.
+	// the payment, which proves nothing. So does one that finds nothing and would render a request in
+	// another form: the system may have the payment under another name.
 	RenderVersion           string
 	TraceParent, TraceState string
 	OnPhase                 func(Phase)
@@ -167,7 +168,8 @@ type Result struct {
 	// FirstByte is set if a byte of the request may have left.
 	FirstByte bool
 	// OwnStop is set if this side ended the call: cancelled, stopped, or refused by
-	// BeforeFirstByte. It proves nothing about the rail's health.
+	// BeforeFirstByte; and if an answer proves nothing because this side would ask in another form
+	// than it has sent. It proves nothing about the rail's health.
 	OwnStop bool
 }
 

@@ -200,6 +200,11 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 		own = q.InstructionID
 	}
 	result := a.asks.read(got, own)
+	if result.Result == payment.ResultNotFound && a.formChanged(q.RenderVersion) {
+		result.Result, result.OwnStop = payment.ResultUnavailable, true // the bank is well
+		result.Message = "sent by " + q.RenderVersion + " and asked by " + a.version +
+			": the bank may have it under another name; " + result.Message
+	}
 	result.Message = a.clean(result.Message)
 	return result
 }

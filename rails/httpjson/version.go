@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/railhead-pay/railhead/rails"
@@ -30,7 +31,8 @@ const adapterVersion = "httpjson/1"
 //     unknown, and fails if the bank had refused it for the time being; an operator compares with the bank
 //     and replays it.
 //   - an inquiry about it answers UNAVAILABLE if the destination has changed, and it is parked when its
-//     inquiries are used up.
+//     inquiries are used up. If the form alone has changed, it answers UNAVAILABLE in place of NOT_FOUND: the
+//     inquiry may ask by what the request did not have.
 //   - an instruction that was never sent is not affected.
 //
 // This protects a change from the bank's sandbox to production, or to another account. It also
@@ -44,7 +46,8 @@ const adapterVersion = "httpjson/1"
 // are not part of the version.
 //
 // Versions of earlier releases have only the first digest and differ from every version of this
-// one: what was sent before the upgrade is not sent again after it, and can still be asked about.
+// one: what was sent before the upgrade is not sent again after it, and can still be asked about, with the
+// answers of another form.
 func (r *Rail) RenderVersion() string { return r.version }
 
 func renderVersion(config Config, profile rails.Profile) (string, error) {
@@ -117,4 +120,11 @@ func digest(facts map[string]any) (string, error) {
 func (r *Rail) sentElsewhere(earlier string) bool {
 	parts, own := strings.Split(earlier, "-"), strings.Split(r.version, "-")
 	return len(parts) == 3 && parts[2] != own[2]
+}
+
+// formChanged reports whether sends of an earlier version may have had another form than this rail's: other
+// references, paths or literal headers, by which the bank has them. A version that isn't known leaves that open.
+func (r *Rail) formChanged(earlier string) bool {
+	parts, own := strings.Split(earlier, "-"), strings.Split(r.version, "-")
+	return earlier != "" && !slices.Equal(parts[:min(2, len(parts))], own[:2])
 }

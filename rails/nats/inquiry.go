@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 
 // Inquire implements rails.Inquirer: it reads the message of the payment's subject from the leader of
 // the stream. EXECUTED means that key, subject and content are ours. NOT_FOUND means that the stream
-// has nothing of that subject, has been there since before the first send and has removed nothing
-// since, and that a majority of its servers follow the one that says so.
+// has nothing of that subject, which the sends had too, has been there since before the first send and has
+// removed nothing since, and that a majority of its servers follow the one that says so.
 func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	result := a.inquire(ctx, q)
 	result.Message, result.Loss = a.clean(result.Message), a.seen.told()
@@ -60,6 +61,13 @@ func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
 		}
 		return rails.Result{Result: payment.ResultExecuted, FirstByte: true, Reference: a.reference(kept.Sequence)}
 	}
+	if a.formChanged(q.RenderVersion) {
+		a.keep(c)
+		result := unavailable("sent by " + q.RenderVersion + " and asked by " + a.version +
+			": it may have had another subject, so that the stream has no message of this one proves nothing")
+		result.OwnStop = true // the stream is well
+		return result
+	}
 	info, err := a.look(ctx, c, subject)
 	if err != nil {
 		c.abort()
@@ -90,4 +98,12 @@ func (a *Asking) disproves(info streamInfo, subject string, since time.Time) str
 func (r *Rail) sentElsewhere(earlier string) bool {
 	parts, own := strings.Split(earlier, "-"), strings.Split(r.version, "-")
 	return len(parts) == 3 && parts[2] != own[2]
+}
+
+// formChanged reports whether sends of an earlier version may have had another subject than this rail's have: a
+// version shows whether the form of messages is the same, and not what in it differs. One that isn't known leaves that
+// open.
+func (r *Rail) formChanged(earlier string) bool {
+	parts, own := strings.Split(earlier, "-"), strings.Split(r.version, "-")
+	return earlier != "" && !slices.Equal(parts[:min(2, len(parts))], own[:2])
 }

@@ -23,6 +23,7 @@ type mark struct {
 	created time.Time // the latest time of creation that it was seen with
 	newest  uint64    // the highest sequence that it had
 	copied  bool      // it was seen to be a copy: its original, which was created earlier, may be what is put back next
+	at      time.Time // when it was looked at last, by the clock of its server if that was told
 }
 
 // lossError says what a stream has lost.
@@ -60,9 +61,7 @@ func (m *memory) looked(before mark, info streamInfo) (stream time.Time, err err
 	case why == "" && same:
 		stream = m.stream
 		m.newest, m.copied = max(m.newest, info.State.LastSeq), m.copied || info.copied()
-		if info.Created.After(m.created) {
-			m.created = info.Created
-		}
+		m.created, m.at = later(m.created, info.Created), later(m.at, info.seen())
 	case why != "" && info.leads() == "" && before.stream.Equal(m.stream):
 		m.found(why)
 	}
@@ -85,7 +84,7 @@ func (m *memory) begin(info streamInfo) {
 			"resolve by hand the payments that its consumers had not read", info.Config.Name, day(info.Created), last,
 			m.newest)
 	}
-	m.mark, m.wentBack = mark{info.Created, info.Created, info.State.LastSeq, info.copied()}, ""
+	m.mark, m.wentBack = mark{info.Created, info.Created, info.State.LastSeq, info.copied(), info.seen()}, ""
 }
 
 // missing returns what a stream does not have that was seen before, or "".
@@ -94,6 +93,9 @@ func (k mark) missing(info streamInfo) string {
 	case k.isAfter(info):
 		return fmt.Sprintf("stream %s was created on %s, and one that was created on %s was there before", name,
 			day(info.Created), day(k.stream))
+	case k.isCopy(info):
+		return fmt.Sprintf("stream %s was created on %s, and one that was created on %s was there on %s: it is another one, "+
+			"or a copy, which may lack messages", name, day(info.Created), day(k.created), day(k.at))
 	case info.State.LastSeq < k.newest && !k.replacedBy(info):
 		return fmt.Sprintf("stream %s ends with message %d and had %d", name, info.State.LastSeq, k.newest)
 	default:
@@ -101,10 +103,20 @@ func (k mark) missing(info streamInfo) string {
 	}
 }
 
-// replacedBy reports whether a stream was created anew since: later, and it is no copy.
+// replacedBy reports whether a stream was created anew since: later, after the last look at the one before it, and it
+// is no copy.
 func (k mark) replacedBy(info streamInfo) bool {
-	return info.Created.After(k.created) && info.original()
+	return info.Created.After(k.created) && info.original() && !k.wasThere(info)
 }
+
+// isCopy reports whether a stream that is in the place of the one that was seen was there with it: a mirror of it, say,
+// in another cluster. A stream that was created hardly later may be the same, as another of its servers says.
+func (k mark) isCopy(info streamInfo) bool {
+	return info.Created.After(k.created.Add(info.spread())) && k.wasThere(info)
+}
+
+// wasThere reports whether a stream was created before the last look at the one that was seen.
+func (k mark) wasThere(info streamInfo) bool { return info.Created.Before(k.at.Add(-info.skew)) }
 
 // uploadTime bounds by how much the servers of a stream may differ about when it was restored from a copy: some say
 // when that began, and some when all of it was read.
@@ -114,11 +126,16 @@ const uploadTime = 24 * time.Hour
 // was seen, put back, unless it was restored long before. After a copy its original is none: a server of either may
 // lead.
 func (k mark) isAfter(info streamInfo) bool {
+	return !k.copied && info.Created.Before(k.stream.Add(-info.spread()))
+}
+
+// spread is by how much the servers of a stream may differ about when it was created.
+func (info streamInfo) spread() time.Duration {
 	by := info.skew
 	if !info.original() {
 		by = max(by, uploadTime)
 	}
-	return !k.copied && info.Created.Before(k.stream.Add(-by))
+	return by
 }
 
 // copied reports whether a stream has messages that are older than itself: it was restored from a copy.
@@ -129,6 +146,21 @@ func (info streamInfo) copied() bool {
 // original reports whether a stream has its first message still, or had none yet, and is no copy. One that has removed
 // its first messages may be a copy that has removed those which are older than itself.
 func (info streamInfo) original() bool { return info.State.FirstSeq <= 1 && !info.copied() }
+
+// seen is when a server answered about a stream, by its own clock, or at the earliest when it was asked.
+func (info streamInfo) seen() time.Time {
+	if info.At.IsZero() {
+		return info.asked
+	}
+	return info.At
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
 
 func day(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 

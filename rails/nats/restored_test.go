@@ -13,7 +13,7 @@ import (
 
 // state is what a server says of a stream.
 type state struct {
-	created     string // a time of 2021 or later
+	created     string // a time
 	messages    int
 	first, last int    // their sequences
 	firstAt     string // a time
@@ -30,14 +30,14 @@ func (l journal) is(s state) {
 		s.first, s.firstAt)
 }
 
-// Times of a stream that was restored on the first of March of 2021.
+// Times of a stream that was restored on the first of March of 2101.
 const (
 	original   = "2020-01-01T00:00:00Z" // was created
 	beforeIt   = "2020-01-02T00:00:00Z"
-	restoredAt = "2021-03-01T00:00:10Z"
-	sooner     = "2021-03-01T00:00:00Z" // by another server
-	later      = "2021-03-01T00:00:20Z"
-	afterIt    = "2021-03-08T00:00:00Z"
+	restoredAt = "2101-03-01T00:00:10Z"
+	sooner     = "2101-03-01T00:00:00Z" // by another server
+	later      = "2101-03-01T00:00:20Z"
+	afterIt    = "2101-03-08T00:00:00Z"
 	never      = "0001-01-01T00:00:00Z"
 )
 
@@ -69,9 +69,9 @@ func TestRestoredFromACopy(t *testing.T) {
 		"rolled back to before the restore": {
 			[]state{{restoredAt, 1000, 1, 1000, beforeIt}, {original, 1001, 1, 1001, beforeIt}}, ""},
 		"older, and has removed its first": {
-			[]state{{"2022-01-02T00:00:00Z", 0, 0, 0, never},
-				{"2021-12-31T23:59:59Z", 1, 1001, 1001, "2022-01-01T00:00:00Z"}},
-			"was created on 2021-12-31T23:59:59Z, and one that was created on 2022-01-02T00:00:00Z was there before"},
+			[]state{{"2102-01-02T00:00:00Z", 0, 0, 0, never},
+				{"2101-12-31T23:59:59Z", 1, 1001, 1001, "2102-01-01T00:00:00Z"}},
+			"was created on 2101-12-31T23:59:59Z, and one that was created on 2102-01-02T00:00:00Z was there before"},
 		"fresh: as another server says": {
 			[]state{{restoredAt, 1000, 1, 1000, beforeIt}, {sooner, 1001, 1, 1001, beforeIt}}, ""},
 		"fresh: as another server says, which has removed the copy": {
@@ -82,14 +82,14 @@ func TestRestoredFromACopy(t *testing.T) {
 			[]state{{restoredAt, 1000, 1, 1000, beforeIt}, {original, 999, 1, 999, beforeIt}},
 			"ends with message 999 and had 1001"},
 		"an older copy": {
-			[]state{{"2022-01-02T00:00:00Z", 0, 0, 0, never}, {restoredAt, 1001, 1, 1001, beforeIt}},
-			"was created on 2021-03-01T00:00:10Z, and one that was created on 2022-01-02T00:00:00Z was there before"},
+			[]state{{"2102-01-02T00:00:00Z", 0, 0, 0, never}, {restoredAt, 1001, 1, 1001, beforeIt}},
+			"was created on 2101-03-01T00:00:10Z, and one that was created on 2102-01-02T00:00:00Z was there before"},
 		"restored while it was empty, as another server says": {
-			[]state{{restoredAt, 0, 0, 0, never}, {"2021-03-01T00:00:09.5Z", 1, 1, 1, afterIt}}, ""},
+			[]state{{restoredAt, 0, 0, 0, never}, {"2101-03-01T00:00:09.5Z", 1, 1, 1, afterIt}}, ""},
 		"created anew":                           {[]state{{restoredAt, 0, 0, 0, never}}, ""},
-		"created anew, by a clock that is ahead": {[]state{{"2021-03-08T00:00:04Z", 7, 1, 7, afterIt}}, ""},
+		"created anew, by a clock that is ahead": {[]state{{"2101-03-08T00:00:04Z", 7, 1, 7, afterIt}}, ""},
 		"created anew after a restore": {
-			[]state{{restoredAt, 1000, 1, 1000, beforeIt}, {"2022-01-01T00:00:00Z", 1, 1, 1, "2022-01-01T00:00:01Z"}},
+			[]state{{restoredAt, 1000, 1, 1000, beforeIt}, {"2102-01-01T00:00:00Z", 1, 1, 1, "2102-01-01T00:00:01Z"}},
 			""},
 	} {
 		l := newJournal(t, 999)
@@ -141,11 +141,11 @@ func TestRestoredHasOneLeaderMore(t *testing.T) {
 }
 
 // TestCreatedAnewWithLess tests a stream that was created anew and has less than the one before it: that is said
-// once, by whichever call sees it, and the rail goes on.
+// once, by whichever call sees it, and the rail goes on. It was created after the one before it was looked at.
 func TestCreatedAnewWithLess(t *testing.T) {
 	t.Parallel()
-	const says = "was created anew on 2021-01-01T00:00:00.5Z and ends with message 3; the one before it had 1000"
-	less := state{"2021-01-01T00:00:00.5Z", 3, 1, 3, "2021-01-02T00:00:00Z"}
+	const says = "was created anew on 2101-01-01T00:00:00.5Z and ends with message 3; the one before it had 1000"
+	less := state{"2101-01-01T00:00:00.5Z", 3, 1, 3, "2101-01-02T00:00:00Z"}
 	for name, see := range map[string]func(rails.Rail) rails.Result{
 		"a re-send":  func(r rails.Rail) rails.Result { return r.Send(t.Context(), resend()) },
 		"an inquiry": func(r rails.Rail) rails.Result { return r.(rails.Inquirer).Inquire(t.Context(), question()) },
@@ -168,7 +168,7 @@ func TestCreatedAnewWithLess(t *testing.T) {
 				t.Errorf("%s: lost again: %q", name, got.Loss)
 			}
 		}
-		l.is(state{"2022-01-01T00:00:00Z", 9, 1, 9, "2022-01-02T00:00:00Z"}) // and anew, with more
+		l.is(state{"2102-01-01T00:00:00Z", 9, 1, 9, "2102-01-02T00:00:00Z"}) // and anew, with more
 		if got := see(rail); got.Loss != "" {
 			t.Errorf("%s: lost by one that has more: %q", name, got.Loss)
 		}

@@ -187,7 +187,7 @@ func TestStreamWentBack(t *testing.T) {
 	}
 	for created, want := range map[string][3]payment.Result{
 		"2020": {payment.ResultUnavailable, payment.ResultRefusedRail, payment.ResultRefusedRail},
-		"2021": {payment.ResultNotFound, payment.ResultAccepted, payment.ResultAccepted},
+		"2101": {payment.ResultNotFound, payment.ResultAccepted, payment.ResultAccepted},
 	} {
 		b := witness{stream: fit}.broker(t, acknowledge)
 		rail := open(t, config(t, b.Address()), profile())
@@ -196,10 +196,10 @@ func TestStreamWentBack(t *testing.T) {
 		b.mu.Lock()
 		b.stream, b.last = restored, 7
 		b.mu.Unlock()
-		asked := rail.(rails.Inquirer).Inquire(t.Context(), question())
-		again := message()
-		again.SendNo, again.FirstSentAt = 2, time.Now()
-		resend := rail.Send(t.Context(), again)
+		q := question()
+		q.FirstSentAt = afterAll
+		asked := rail.(rails.Inquirer).Inquire(t.Context(), q)
+		resend := rail.Send(t.Context(), resend())
 		first := rail.Send(t.Context(), message())
 		if got := [3]payment.Result{asked.Result, resend.Result, first.Result}; got != want {
 			t.Errorf("created in %s: %s, want %s (%s)", created, got, want, resend.Message)
