@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger"
@@ -183,5 +184,41 @@ func TestRoutedDoorEmptyCell(t *testing.T) {
 	}
 	if list, err := r.List(t.Context(), who, outbox.Page{ParticipantID: p, Most: 9}); err == nil {
 		t.Errorf("a list of %d without west", len(list))
+	}
+}
+
+// TestOneSettingOfTwoCells: two cells of a server have one setting and two schemas, and an API serves one of them. What
+// is in the other one is not served, which is not the same as not there.
+func TestOneSettingOfTwoCells(t *testing.T) {
+	t.Parallel()
+	east, west := unnamedCell(t, "east"), unnamedCell(t, "west")
+	east.must(east.act(`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'the first')`))
+	id, cells, _ := east.directory()
+	west.must(west.act(`SELECT railhead.name_cell('west', 'EAST', 'railhead2', 'it grows', $1, $2)`, id, cells))
+	west.must(west.learns(east))
+	east.must(east.learns(west))
+	west.must(west.learns(east))
+	east.must(east.confirms(west))
+	west.must(west.confirms(east))
+	in := order(1)
+	east.must(east.gives(west, outbox.BucketOf(in.ParticipantID)))
+	who := bearer("both", everyVerb, []string{in.ParticipantID}, east, west)
+	there, err := door.Open(t.Context(), ledger.Config{URL: west.URL(celltest.API), Cell: "railhead", MaxConns: 2})
+	east.must(err)
+	t.Cleanup(there.Close)
+	receipt, err := there.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: in})
+	wantReceipt(t, receipt, err, 1, false)
+
+	r, err := door.OpenRouted(t.Context(), []door.Cell{{Setting: "EAST", Config: ledger.Config{
+		URL: east.URL(celltest.API), Cell: "railhead", MaxConns: 4, ConnectTimeout: time.Second}}})
+	east.must(err)
+	t.Cleanup(r.Close)
+	_, statusErr := r.Status(t.Context(), who, receipt.OutboxID)
+	_, listErr := r.List(t.Context(), who, outbox.Page{ParticipantID: in.ParticipantID, Most: 9})
+	_, enqueueErr := r.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: in})
+	for what, err := range map[string]error{"status": statusErr, "list": listErr, "enqueue": enqueueErr} {
+		if !errors.Is(err, outbox.ErrNoSetting) {
+			t.Errorf("%s: %v, want %v", what, err, outbox.ErrNoSetting)
+		}
 	}
 }

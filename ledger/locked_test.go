@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,11 +99,58 @@ func TestReaderBehindALock(t *testing.T) {
 	}
 	t.Cleanup(r.Close)
 	lockedFor(t, d, "payment_outbox_pending")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if _, err := r.Status(ctx); ledger.SQLState(err) != "57014" {
-		t.Errorf("status: %v, want a statement timeout", err)
+	lockedFor(t, d, "payment_rails")
+	lockedFor(t, d, "payment_outbox_settings")
+	everyCallEnds(t, map[string]func(ctx context.Context) error{
+		"status": func(ctx context.Context) error { return second(r.Status(ctx)) },
+		"rails":  func(ctx context.Context) error { return second(r.Rails(ctx)) },
+		"budget": func(ctx context.Context) error { return second(r.TimeBudget(ctx)) },
+	}, func(err error) bool { return ledger.SQLState(err) == "57014" })
+}
+
+// TestOperatorBehindALock: what an operator reads, or compares before an act, waits for a lock as long as an act does,
+// and names who has it.
+func TestOperatorBehindALock(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.enqueue()
+	o, err := operator.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 4})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(o.Close)
+	for _, table := range []string{"payment_dead_letters", "payment_rails", "payment_outbox_settings"} {
+		lockedFor(t, d, table)
+	}
+	seen := operator.Seen{OutboxID: id, LastAttempt: operator.AnyAttempt}
+	everyCallEnds(t, map[string]func(ctx context.Context) error{
+		"an act on what was seen": func(ctx context.Context) error {
+			return second(o.CancelPayment(operator.IfUnchanged(ctx, seen), id, "a test"))
+		},
+		"rails":  func(ctx context.Context) error { return second(o.Rails(ctx)) },
+		"budget": func(ctx context.Context) error { return second(o.TimeBudget(ctx)) },
+	}, func(err error) bool {
+		blocked, ok := errors.AsType[*operator.BlockedError](err)
+		return ok && len(blocked.Blockers) > 0
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// everyCallEnds makes calls at once, each of which has to end with an error, long before its caller ends it.
+func everyCallEnds(t *testing.T, calls map[string]func(ctx context.Context) error, as func(err error) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for what, call := range calls {
+		all.Go(func() {
+			if err := call(ctx); !as(err) {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestRollbackIsBounded: a path that breaks between a refusal and the rollback holds nothing up without an end, neither

@@ -45,7 +45,14 @@ func OpenRouted(ctx context.Context, cells []Cell) (*Routed, error) {
 			home: func() *served { return r.cells[0] }})
 	}
 	r.router = route.New(r.cells[0], r.cells[0].setting, r.cells[0].schema, r.Settings(),
-		func(setting, _ string) (*served, error) { return r.of(setting) })
+		func(setting, schema string) (*served, error) {
+			cell, err := r.of(setting)
+			if err == nil && cell.schema != schema { // another cell of the same server, which has the setting too
+				return nil, fmt.Errorf("%w: setting %s with schema %s (it is served with %s)", outbox.ErrNoSetting, setting, schema,
+					cell.schema)
+			}
+			return cell, err
+		})
 	for _, cell := range r.cells {
 		r.router.Place(cell, cell.setting, cell.schema)
 		r.router.Hold(cell.db, cell.setting, cell.schema)

@@ -72,12 +72,12 @@ func (e *BlockedError) Is(target error) bool { return target == outbox.ErrLockTi
 // server no longer has them.
 const blockersEvery = 500 * time.Millisecond
 
-// decide runs a function of the schema in a transaction of its own. The function bounds its
-// wait for each lock. If a wait times out, the error is a *BlockedError.
+// decide runs a function of the schema in a transaction of its own, which waits for each lock for
+// at most 5 s. If a wait times out, the error is a *BlockedError.
 func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 	return o.db.Transact(ctx, func(tx pgx.Tx) error {
 		var pid int32
-		if err := tx.QueryRow(ctx, o.db.SQL["begin_act"], store.Text(personOf(ctx))).Scan(&pid, nil); err != nil {
+		if err := tx.QueryRow(ctx, o.db.SQL["begin_act"], store.Text(personOf(ctx))).Scan(&pid, nil, nil); err != nil {
 			return fmt.Errorf("beginning the act: %w", err)
 		}
 		stop := o.watchBlockers(ctx, pid)

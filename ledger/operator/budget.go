@@ -14,7 +14,14 @@ import (
 
 // TimeBudget reads the time budget of the cell.
 func (o *Operator) TimeBudget(ctx context.Context) (outbox.TimeBudget, error) {
-	return store.ReadBudget(ctx, o.db)
+	var budget store.BudgetTargets
+	err := o.decide(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.db.SQL["time_budget"]).Scan(budget.Columns()...)
+	})
+	if err != nil {
+		return outbox.TimeBudget{}, fmt.Errorf("reading the time budget of the cell: %w", err)
+	}
+	return budget.Value(), nil
 }
 
 // SetTimeBudget changes the named spans, all at once, and returns the version in force. It

@@ -35,7 +35,16 @@ func (o *Operator) Close() { o.db.Pool.Close() }
 
 // Rails reads the profiles in force.
 func (o *Operator) Rails(ctx context.Context) ([]outbox.RailRow, error) {
-	return store.ReadRails(ctx, o.db)
+	var rails []outbox.RailRow
+	err := o.decide(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, o.db.SQL["rails"])
+		if err != nil {
+			return fmt.Errorf("reading rails: %w", err)
+		}
+		rails, err = store.RailsOf(rows)
+		return err
+	})
+	return rails, err
 }
 
 // ApplyRailProfile puts a profile in force as the rail's next version, and registers the

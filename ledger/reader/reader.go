@@ -48,7 +48,14 @@ func (r *Reader) Close() { r.db.Pool.Close() }
 
 // Rails reads the profiles in force.
 func (r *Reader) Rails(ctx context.Context) ([]outbox.RailRow, error) {
-	return store.ReadRails(ctx, r.db)
+	var rails []outbox.RailRow
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["rails"]).Query(func(rows pgx.Rows) (err error) {
+			rails, err = store.RailsOf(rows)
+			return err
+		})
+	})
+	return rails, err
 }
 
 // Found is an instruction to which a reference may belong.
@@ -147,5 +154,12 @@ func (r *Reader) readWithin(ctx context.Context, timeout time.Duration, queue fu
 
 // TimeBudget reads the time budget of the cell.
 func (r *Reader) TimeBudget(ctx context.Context) (outbox.TimeBudget, error) {
-	return store.ReadBudget(ctx, r.db)
+	var budget store.BudgetTargets
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["time_budget"]).QueryRow(func(row pgx.Row) error { return row.Scan(budget.Columns()...) })
+	})
+	if err != nil {
+		return outbox.TimeBudget{}, fmt.Errorf("reading the time budget of the cell: %w", err)
+	}
+	return budget.Value(), nil
 }

@@ -28,15 +28,6 @@ func (b *BudgetTargets) Value() outbox.TimeBudget {
 	}
 }
 
-// ReadBudget reads the time budget of the cell.
-func ReadBudget(ctx context.Context, db *DB) (outbox.TimeBudget, error) {
-	var budget BudgetTargets
-	if err := db.Pool.QueryRow(ctx, db.SQL["time_budget"]).Scan(budget.Columns()...); err != nil {
-		return outbox.TimeBudget{}, fmt.Errorf("reading the time budget of the cell: %w", err)
-	}
-	return budget.Value(), nil
-}
-
 // BeatWithoutMemory writes the heartbeat of a service that keeps no memory of the server,
 // by the statement of its role.
 func (db *DB) BeatWithoutMemory(ctx context.Context, statement string, beat outbox.Heartbeat) (outbox.Pulse, error) {

@@ -15,6 +15,11 @@ func ReadRails(ctx context.Context, db *DB) ([]outbox.RailRow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading rails: %w", err)
 	}
+	return RailsOf(rows)
+}
+
+// RailsOf reads the rows of rails.sql.
+func RailsOf(rows pgx.Rows) ([]outbox.RailRow, error) {
 	rails, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (outbox.RailRow, error) {
 		var rail outbox.RailRow
 		err := row.Scan(&rail.RailType, &rail.ProfileVersion, &rail.Profile, &rail.Paused)
