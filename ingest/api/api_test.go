@@ -389,8 +389,8 @@ func TestTokens(t *testing.T) {
 	d.want("without its certificate", d.post(valid, "k-1"), 401)
 }
 
-// TestBatchUnderAQuota: a line over the quota says after how many seconds it and those before it have room, up to the
-// ten seconds' worth that may come at once.
+// TestBatchUnderAQuota: a line over the quota says after how many seconds it, those before it and the batch that
+// carries them have room, up to the ten seconds' worth that may come at once.
 func TestBatchUnderAQuota(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
@@ -413,7 +413,7 @@ func TestBatchUnderAQuota(t *testing.T) {
 		}
 		waits = append(waits, line.Problem.RetryAfter)
 	}
-	if got := fmt.Sprint(waits); got != "[0 0 0 3 5 8 10 10 10 0]" {
+	if got := fmt.Sprint(waits); got != "[0 0 0 5 8 10 10 10 10 0]" {
 		t.Errorf("waits %s in\n%s", got, said.text)
 	}
 }

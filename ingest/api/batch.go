@@ -24,7 +24,7 @@ const (
 
 // batchLine is a line of the answer: the result of one line, or the end.
 type batchLine struct {
-	Line       int      `json:"line,omitempty" doc:"The number of the line that it answers, from 1; absent in the end line"`
+	Line       int      `json:"line,omitempty" doc:"The number of the line that it answers, from 1, where blank lines are not counted; absent in the end line"`
 	Status     int      `json:"status" doc:"As the status of a single call: 201 new, 200 known, otherwise a problem. In the end line: 200, or why the rest was not read"`
 	Accepted   *seen    `json:"instruction,omitempty"`
 	Problem    *Problem `json:"problem,omitempty"`

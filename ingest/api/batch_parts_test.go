@@ -26,7 +26,10 @@ type batchAnswer struct {
 		InstructionID string `json:"instruction_id"`
 		SequenceID    int    `json:"sequence_id"`
 	}
-	Problem struct{ Type, Code, Commit string }
+	Problem struct {
+		Type, Code, Commit string
+		RetryAfter         int `json:"retry_after"`
+	}
 }
 
 // answersTo returns the lines of an answer to a batch, and its end.

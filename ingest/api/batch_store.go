@@ -87,10 +87,16 @@ func (b *batching) admit(text []byte, line int) (outbox.Entrusted, *Problem) {
 		return in, problem
 	}
 	if wait := b.known.take(1); wait > 0 {
-		b.over++
-		return in, problemOverQuota(b.known.until(b.over))
+		return in, b.overQuota()
 	}
 	return in, nil
+}
+
+// overQuota counts a line over the quota, and returns its problem: the wait until there is room for it, the lines over
+// the quota before it, and the batch that carries them, which counts as a request too.
+func (b *batching) overQuota() *Problem {
+	b.over++
+	return problemOverQuota(b.known.until(1 + b.over))
 }
 
 // store sends lines to the store in one call, and answers them. It returns those that a cell does not take because
@@ -183,8 +189,7 @@ func (b *batching) heldBack(participantID string, line int) *Problem {
 	}
 	problem := problemUnavailable(commitNone)
 	if first.why.is(kindOverQuota) {
-		b.over++
-		problem = problemOverQuota(b.known.until(b.over))
+		problem = b.overQuota()
 	}
 	problem.Detail = "An earlier line of the participant may be stored later: this one would come before it."
 	return problem

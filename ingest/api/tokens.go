@@ -224,8 +224,9 @@ func (k *knownToken) takeEvents() time.Duration {
 	return 0
 }
 
+// roomOf returns how many requests may come at once: at least two, which are a batch and a line of it.
 func roomOf(token outbox.Token) float64 {
-	return max(1, float64(token.RequestsPerMinute)*burst.Minutes())
+	return max(2, float64(token.RequestsPerMinute)*burst.Minutes())
 }
 
 // take takes requests from the quota, and returns the wait until there is room; 0: they were taken.

@@ -235,7 +235,7 @@ export interface components {
             instruction?: components["schemas"]["InstructionStatus"];
             /**
              * Format: int64
-             * @description The number of the line that it answers, from 1; absent in the end line
+             * @description The number of the line that it answers, from 1, where blank lines are not counted; absent in the end line
              */
             line?: number;
             /**
