@@ -142,7 +142,11 @@ func (l *fileLoad) tell(how string) {
 
 func (l *fileLoad) stopped(err error) error {
 	l.tell("stopped")
-	return fmt.Errorf("after line %d: %w\nRun the same command again: the enqueued lines are not changed", l.done, err)
+	next := "Run the same command again: the enqueued lines are not changed"
+	if errors.Is(err, outbox.ErrCommitUnknown) {
+		next = "Lines behind it may be stored all the same. " + next
+	}
+	return fmt.Errorf("after line %d: %w\n%s", l.done, err, next)
 }
 
 // read reads the lines of the next transaction. It returns io.EOF with the last of them.
@@ -173,25 +177,26 @@ func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
 			valid = append(valid, line.in)
 		}
 	}
-	results, err := l.enqueue(ctx, valid)
-	if err != nil {
-		return err
-	}
+	results, failed := l.enqueue(ctx, valid)
 	for _, line := range batch {
 		result := outbox.ReceiptOrFault{Fault: line.fault}
 		if line.fault == nil {
+			if len(results) == 0 {
+				break
+			}
 			result, results = results[0], results[1:]
 		}
 		if err := l.write(lineResult(line.no, line.in, result)); err != nil {
-			return err
+			return errors.Join(err, failed)
 		}
 		l.done = line.no
 	}
-	return nil
+	return failed
 }
 
 // enqueue sends lines, except new ones of a participant of whom the cell did not take an earlier one: it may take the
-// participant by now, and the earlier line is only sent when the file is run again.
+// participant by now, and the earlier line is only sent when the file is run again. With an error it returns the
+// results of the first lines, up to the first one that has none.
 func (l *fileLoad) enqueue(ctx context.Context, valid []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	results, err := l.hold(ctx, valid)
 	if err != nil {
@@ -205,6 +210,9 @@ func (l *fileLoad) enqueue(ctx context.Context, valid []payment.Instruction) ([]
 		}
 	}
 	answers, err := l.call(ctx, free)
+	if len(answers) < len(free) {
+		results = results[:from[len(answers)]]
+	}
 	for n, answer := range answers {
 		results[from[n]] = answer
 		if answer.Fault != nil && answer.Fault.SQLState == outbox.StateOtherCell {
@@ -242,27 +250,42 @@ func (l *fileLoad) hold(ctx context.Context, valid []payment.Instruction) ([]out
 	return results, nil
 }
 
-// call repeats a batch whose commit is unknown, which can't make a second
-// instruction, and halves one that is longer than this cell accepts.
+// call repeats a batch whose commit is unknown, which can't make a second instruction, and halves one that is longer
+// than this cell accepts. With an error it returns the results of the lines before those of unknown result.
 func (l *fileLoad) call(ctx context.Context, free []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	const tries = 3
 	var results []outbox.ReceiptOrFault
-	var err error
+	var err, unknown error
 	for range tries {
 		results, err = l.ingest.EnqueueBatch(ctx, free)
 		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			break
 		}
+		unknown = err
 	}
 	if ledger.SQLState(err) != outbox.StateTooLarge || len(free) < 2 {
-		return results, err
+		return results, inDoubt(unknown, err)
 	}
 	first, err := l.enqueue(ctx, free[:len(free)/2])
 	if err != nil {
-		return nil, err
+		return first, inDoubt(unknown, err)
 	}
 	second, err := l.enqueue(ctx, free[len(free)/2:])
-	return append(first, second...), err
+	return append(first, second...), inDoubt(unknown, err)
+}
+
+// inDoubt returns the error of a call whose attempts before the last one may have stored it, if one ended with unknown:
+// that the last one stored nothing is then only text, so that callers do not branch on it. A signal stays one.
+func inDoubt(unknown, last error) error {
+	switch {
+	case unknown == nil || last == nil || errors.Is(last, outbox.ErrCommitUnknown):
+		return last
+	case errors.Is(last, context.Canceled):
+		return fmt.Errorf("%w\nThe last attempt: %w", unknown, last)
+	default:
+		//nolint:errorlint // on purpose
+		return fmt.Errorf("%w\nThe last attempt: %v", unknown, last)
+	}
 }
 
 func (l *fileLoad) write(result resultLine) error {
