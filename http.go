@@ -35,7 +35,8 @@ type HTTPConfig struct {
 }
 
 // HTTPClient enqueues over HTTP. It repeats a call with the same key if there is no answer, and
-// after 429 and 5xx. It is safe for concurrent use.
+// after 429 and 5xx. Where no attempt had a connection, or ctx had ended before the first one, the
+// error says that nothing was sent, and is not [ErrCommitUnknown]. It is safe for concurrent use.
 type HTTPClient struct{ http *httpclient.HTTP }
 
 // NewHTTP returns a client of the HTTP API. It connects with the first call; an error is about config.
@@ -55,9 +56,10 @@ func (c *HTTPClient) Enqueue(ctx context.Context, in Instruction) (Receipt, erro
 }
 
 // EnqueueBatch stores up to 10,000 instructions, streamed as NDJSON, without their headers. It
-// sends lines again that have no answer or were not read; an error means that some of them got none.
-// It is [ErrCommitUnknown] if any of them is or may be stored, whatever has ended the call: repeat it
-// with the same keys.
+// sends lines again that have no answer, were not read or may be stored later. One that is refused with
+// a code until its attempts have run out, such as with [ErrEnqueueClosed], has that refusal as its
+// fault. An error means that some of them got no answer. It is [ErrCommitUnknown] if any of them is or
+// may be stored, whatever has ended the call: repeat it with the same keys.
 func (c *HTTPClient) EnqueueBatch(ctx context.Context, all []Instruction) ([]Result, error) {
 	results, err := c.http.EnqueueBatch(ctx, instructions(all))
 	return resultsOf(results), err

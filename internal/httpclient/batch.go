@@ -28,8 +28,9 @@ type line struct {
 
 // EnqueueBatch enqueues many instructions independently, and returns one result for each, in their
 // order. Lines whose result is not known, that were not read, or that may be accepted later, are sent
-// again, until Config.Attempts in a row have ended no line. An error means that some of them got no answer. It is
-// outbox.ErrCommitUnknown, and no error that says that nothing was stored, if any line is or may be stored.
+// again, until Config.Attempts in a row have ended no line. A line that is refused for now, with a code, then has that
+// refusal as its fault. An error means that some of them got no answer. It is outbox.ErrCommitUnknown, and no error
+// that says that nothing was stored, if any line is or may be stored.
 func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	if len(all) > batchItemMax {
 		return nil, fmt.Errorf("a batch of %d: %w", len(all), &outbox.Fault{
@@ -45,7 +46,7 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]o
 		body.IdempotencyKey = in.IdempotencyKey
 		var err error
 		if texts[n], err = json.Marshal(body); err != nil {
-			results[n].Fault, _ = errors.AsType[*outbox.Fault](notJSON())
+			results[n].Fault = notJSON(in)
 			continue
 		}
 		open = append(open, n)
@@ -58,6 +59,9 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]o
 	}
 	for attempt, vain := 0, 0; len(open) > 0; attempt++ {
 		if vain == h.config.Attempts {
+			if !slices.ContainsFunc(open, func(n int) bool { return doubtful[n] || results[n].Fault == nil }) {
+				break // no line is without an answer
+			}
 			return nil, fmt.Errorf("a batch of %d: %d without an answer: %w", len(all), len(open), ended(last))
 		}
 		if attempt > 0 {
@@ -101,7 +105,8 @@ const (
 )
 
 // sendBatch sends the open lines. It returns what the answer states about each, and whether the
-// answer is final.
+// answer is final. The result of a line that may be stored later is the refusal with which it was
+// answered last, if that has a code.
 func (h *HTTP) sendBatch(
 	ctx context.Context, texts [][]byte, open []int, results []outbox.ReceiptOrFault,
 ) (all []lineSaid, done bool, err error) {
@@ -162,8 +167,12 @@ func (h *HTTP) sendBatch(
 			all[at], results[open[at]] = lineRefused, outbox.ReceiptOrFault{Fault: fault}
 		case said.Problem != nil:
 			after = max(after, said.Problem.After)
+			results[open[at]].Fault = nil
 			if err = said.Problem.errOf(http.MethodPost, said.Status); !errors.Is(err, outbox.ErrCommitUnknown) {
 				all[at] = lineNone
+				if fault, ok := errors.AsType[*outbox.Fault](err); ok && said.Problem.Commit == "none" {
+					results[open[at]].Fault = fault
+				}
 			}
 		}
 	}

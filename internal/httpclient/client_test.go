@@ -205,8 +205,9 @@ func TestAnswersThatAreLost(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	over, err := httpclient.NewHTTP(httpclient.Config{
-		BaseURL: "http://127.0.0.1:1", Token: func(context.Context) (string, error) { return "t", nil }, Attempts: 2,
-		Backoff: time.Millisecond,
+		BaseURL: "http://api.example", Token: func(context.Context) (string, error) { return "t", nil }, Attempts: 2,
+		Backoff:   time.Millisecond,
+		Transport: transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("the answer was lost") }),
 	})
 	if err != nil {
 		t.Fatal(err)

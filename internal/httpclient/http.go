@@ -127,7 +127,7 @@ func (s shown) status() (payment.Status, error) {
 func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
 	body, err := json.Marshal(bodyOf(in))
 	if err != nil {
-		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, notJSON())
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, notJSON(in))
 	}
 	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {in.IdempotencyKey}}
 	for _, name := range []string{"traceparent", "tracestate"} {
@@ -147,7 +147,17 @@ func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Rec
 	return receipt, nil
 }
 
-func notJSON() error {
+// notJSON returns the fault of an instruction that can't be written as JSON.
+func notJSON(in payment.Instruction) *outbox.Fault {
+	for _, field := range []struct {
+		name   string
+		moment time.Time
+	}{{"not_before", in.NotBefore}, {"expires_at", in.ExpiresAt}} {
+		if _, err := field.moment.MarshalJSON(); err != nil {
+			return &outbox.Fault{SQLState: outbox.StateInvalid, Field: field.name, Rule: "RANGE",
+				Message: field.name + ": it must be a moment of RFC 3339, in the years 0 to 9999"}
+		}
+	}
 	return &outbox.Fault{SQLState: outbox.StateInvalid, Message: "payload: it is not JSON", Field: "payload",
 		Rule: "OBJECT"}
 }
@@ -250,23 +260,4 @@ func (h *HTTP) once(
 	default:
 		return refusal(method, response, text)
 	}
-}
-
-// send makes one request. Its error is errNotSent if no byte of it was sent.
-func (h *HTTP) send(
-	ctx context.Context, method, path string, headers http.Header, body io.Reader,
-) (*http.Response, error) {
-	token, err := h.config.Token(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%w: getting the token: %w", errNotSent, err)
-	}
-	request, err := http.NewRequestWithContext(ctx, method, h.config.BaseURL+path, body)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
-	}
-	for name, values := range headers {
-		request.Header[http.CanonicalHeaderKey(name)] = values
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	return h.client.Do(request)
 }

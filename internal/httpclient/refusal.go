@@ -29,9 +29,6 @@ type problem struct {
 // errNotSaid is the error if a call that changes nothing has no answer that can be read.
 var errNotSaid = errors.New("the API has given no answer that can be read")
 
-// errNotSent is the error if an attempt has ended before anything was sent, so that it has stored nothing.
-var errNotSent = errors.New("nothing was sent")
-
 // silence is the error if what a call has done is not said.
 func silence(method string) error {
 	if method == http.MethodGet {
