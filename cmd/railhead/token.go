@@ -175,8 +175,9 @@ func tokenRevokeCommand() *cobra.Command {
 		Long: "Revoke a token for good: the next statement with it is refused. TOKEN_ID is the id that railhead token\n" +
 			"list shows, never the token. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to\n" +
 			"the operator log.\n\n" +
-			"With --cells it is revoked in several cells, by RAILHEAD_OPERATOR_URL_EAST and so on. A cell that is away\n" +
-			"stops no other; the error names it, and the command can be repeated.",
+			"With --cells it is revoked in several cells at once, by RAILHEAD_OPERATOR_URL_EAST and so on. A cell that is\n" +
+			"away, or has not answered within 15 s, stops no other. The error names it, and the cells of the directory\n" +
+			"that --cells leaves out, and the command can be repeated. Without --cells it is revoked in one cell.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(cells) > 0 {
@@ -187,9 +188,9 @@ func tokenRevokeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				said := "token " + oneLine(args[0]) + " is revoked"
+				said := "token " + oneLine(args[0]) + " is revoked in this cell"
 				if !was {
-					said = "token " + oneLine(args[0]) + " was revoked already"
+					said = "token " + oneLine(args[0]) + " was revoked already in this cell"
 				}
 				return act{Act: "REVOKE_TOKEN", TokenID: args[0], Now: "revoked", Changed: was}.write(cmd, said)
 			})

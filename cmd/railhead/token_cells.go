@@ -4,144 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
-	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
 const cellsFlag = "the settings of the cells in which to do it, such as EAST,WEST"
 
-// checkCells checks the value of --cells.
-func checkCells(list []string) error {
-	for n, setting := range list {
-		if !settingShape.MatchString(setting) || slices.Contains(list[:n], setting) {
-			return usage(fmt.Errorf("--cells: %q is not the setting of a cell, such as WEST, or is there twice",
-				bounded(setting, 63)))
-		}
-	}
-	return nil
-}
-
-// adminCell is an administrator's session in a cell, as the cell's owner.
-type adminCell struct {
-	setting, schema string
-	conn            *pgx.Conn
-	standby         *standbyWatch
-}
-
-// withAdmins runs do with a session in each of several cells, if all of them are reached.
-func withAdmins(ctx context.Context, list []string, do func(all []adminCell) error) error {
-	s, err := readSettings()
-	if err == nil {
-		err = checkCells(list)
-	}
-	if err != nil {
-		return err
-	}
-	var all []adminCell
-	defer func() {
-		for _, each := range all {
-			each.conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what was done is committed
-		}
-	}()
-	for _, setting := range list {
-		one, err := openAdmin(ctx, s, setting)
-		if err != nil {
-			return fmt.Errorf("cell %s: %w", setting, err)
-		}
-		all = append(all, one)
-	}
-	return do(all)
-}
-
-func openAdmin(ctx context.Context, s settings, setting string) (adminCell, error) {
-	cell, err := s.ofCell(setting)
-	if err != nil {
-		return adminCell{}, err
-	}
-	url, err := cell.url("RAILHEAD_ADMIN_URL", cell.AdminURL)
-	if err != nil {
-		return adminCell{}, err
-	}
-	config, err := adminConfigOf(cell.variable("RAILHEAD_ADMIN_URL"), url)
-	if err != nil {
-		return adminCell{}, err
-	}
-	one := adminCell{setting: setting, schema: cell.Cell, standby: watchStandby(config)}
-	if one.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
-		return adminCell{}, fmt.Errorf("connecting: %w", err)
-	}
-	if _, err := one.conn.Exec(ctx, "SET ROLE "+migrations.OwnerRole); err != nil {
-		return adminCell{}, errors.Join(fmt.Errorf("becoming %s: %w", migrations.OwnerRole, err),
-			one.conn.Close(context.WithoutCancel(ctx)))
-	}
-	named, err := operator.OwnSetting(ctx, one.conn, one.schema)
-	if err == nil {
-		if err = leadsTo(cell, "RAILHEAD_ADMIN_URL", named); err != nil {
-			err = usage(err)
-		}
-	}
-	if err != nil {
-		return adminCell{}, errors.Join(err, one.conn.Close(context.WithoutCancel(ctx)))
-	}
-	return one, nil
-}
-
-// leadsTo returns an error if the variable of a cell leads to one that has another setting in its map. A cell
-// without a map has none, and is not recognised.
-func leadsTo(cell settings, variable, named string) error {
-	if named == "" || named == cell.Setting {
-		return nil
-	}
-	return fmt.Errorf("%s leads to the cell that has setting %s in its map: correct the variable",
-		cell.variable(variable), named)
-}
-
 // createInCells creates a token in the first cell, and puts it in force in the others.
 func createInCells(cmd *cobra.Command, made operator.NewToken, list []string) error {
-	ctx := cmd.Context()
-	return withAdmins(ctx, list, func(all []adminCell) error {
-		first, id := all[0], ""
-		err := pgx.BeginFunc(ctx, first.conn, func(tx pgx.Tx) error {
+	return withAdmins(cmd.Context(), list, func(all []adminCell) error { return createWith(cmd, made, all, list) })
+}
+
+func createWith(cmd *cobra.Command, made operator.NewToken, all []adminCell, list []string) error {
+	ctx, first, id := cmd.Context(), all[0], ""
+	var stored operator.StoredToken
+	err := first.change(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, first.conn, func(tx pgx.Tx) error {
 			token, tokenID, err := operator.CreateToken(ctx, tx, first.schema, made)
 			if err != nil {
+				return err
+			}
+			// It is read before the commit: if the cell is lost after it, the others still get the token.
+			if stored, err = operator.ReadToken(ctx, tx, first.schema, tokenID); err != nil {
 				return err
 			}
 			// It is printed before it is in force: after a crash no cell has a token that was not seen.
 			id = tokenID
 			return writeToken(cmd, token, id, made.ExpiresAt)
 		})
-		if err == nil {
-			err = first.standby.lacks()
-		}
-		switch {
-		case err != nil && id != "":
-			return fmt.Errorf("cell %s: token %s was printed, and may not be in force: if railhead token list does not show "+
-				"it, create another one: %w", first.setting, id, err)
-		case err != nil:
-			return fmt.Errorf("cell %s: %w", first.setting, err)
-		}
-		stored, err := operator.ReadToken(ctx, first.conn, first.schema, id)
-		if err != nil {
-			return fmt.Errorf("cell %s: %w", first.setting, err)
-		}
-		done := tokenAct{Act: "CREATE_TOKEN", TokenID: id,
-			Cells: []tokenInCell{{Cell: first.setting, Now: inForce, Changed: true}}}
-		err = done.copies(ctx, stored, all[1:], made.Reason, list)
-		err = errors.Join(err, done.withdraw(ctx, all, made.Reason, list))
-		if o := outputOf(cmd); !o.json {
-			done.say(func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
-			fmt.Fprintf(cmd.ErrOrStderr(), "token %s ends %s; this is the only time that it is shown\n", id,
-				clock(stored.ExpiresAt))
-		}
-		return err
 	})
+	switch {
+	case err != nil && id != "":
+		return withCode(exitPartial, fmt.Errorf("token %s was printed, and is not known to be in force in %s: if railhead "+
+			"token list does not show it in %s, create another one, and otherwise complete it with %s\ncell %s: %w", id,
+			strings.Join(list, ", "), first.setting, copyCommand(id, list), first.setting, err))
+	case err != nil:
+		return fmt.Errorf("cell %s: %w", first.setting, err)
+	}
+	done := tokenAct{Act: "CREATE_TOKEN", TokenID: id,
+		Cells: []tokenInCell{{Cell: first.setting, Now: inForce, Changed: true}}}
+	err = done.copies(ctx, stored, all, all[1:], made.Reason, list)
+	err = errors.Join(err, done.withdraw(ctx, all, made.Reason, list))
+	if o := outputOf(cmd); !o.json {
+		done.say(func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
+		fmt.Fprintf(cmd.ErrOrStderr(), "token %s ends %s; this is the only time that it is shown\n", id,
+			clock(stored.ExpiresAt))
+	}
+	return err
+}
+
+// copyCommand completes a token in several cells.
+func copyCommand(id string, list []string) string {
+	return fmt.Sprintf("railhead token copy %s --cells %s --reason ...", id, strings.Join(list, ","))
 }
 
 // What a token is in a cell.
@@ -157,6 +76,9 @@ type tokenAct struct {
 	Act     string        `json:"act"`
 	TokenID string        `json:"token_id"`
 	Cells   []tokenInCell `json:"cells"`
+	// NotAsked are the settings of other cells of the directory, in which the token may be in force.
+	NotAsked []string `json:"not_asked,omitempty"`
+	revoked  []string // the cells in which it was found revoked
 }
 
 // tokenInCell is what a token is in a cell now, and whether the act has changed that.
@@ -182,6 +104,9 @@ func (a tokenAct) say(line func(string)) {
 			line(fmt.Sprintf("cell %s: token %s was %s already", each.Cell, oneLine(a.TokenID), each.Now))
 		}
 	}
+	for _, setting := range a.NotAsked {
+		line(fmt.Sprintf("cell %s was not asked: token %s may be in force there", setting, oneLine(a.TokenID)))
+	}
 }
 
 func (a tokenAct) write(cmd *cobra.Command) error {
@@ -194,19 +119,41 @@ func (a tokenAct) write(cmd *cobra.Command) error {
 	return failed
 }
 
-// copies puts a token in force in cells. The error names those that lack it then.
+// errRevokedMeanwhile: the token was revoked in another cell after the act had begun.
+var errRevokedMeanwhile = errors.New("it was revoked in another cell meanwhile")
+
+// copies puts a token in force in some of the cells. The error names those that lack it then.
+//
+// It looks for a revocation in all cells before each commit. A revocation that has found no token in a cell waits there
+// for what is open once all cells are through, and looks again: one of the two finds the other one, also if this
+// process is killed.
 func (a *tokenAct) copies(
-	ctx context.Context, stored operator.StoredToken, cells []adminCell, reason string, list []string,
+	ctx context.Context, stored operator.StoredToken, all, some []adminCell, reason string, list []string,
 ) error {
 	var lack []string
 	var failed error
-	for _, each := range cells {
-		copied, err := operator.CopyToken(ctx, each.conn, each.schema, a.TokenID, stored, reason)
-		if err == nil {
-			err = each.standby.lacks()
+	for _, each := range some {
+		if len(a.revoked) > 0 {
+			break // which withdraw says
 		}
+		copied := false
+		err := each.change(ctx, func(ctx context.Context) error {
+			return pgx.BeginFunc(ctx, each.conn, func(tx pgx.Tx) (err error) {
+				copied, err = operator.CopyToken(ctx, tx, each.schema, a.TokenID, stored, reason)
+				if err != nil || !copied {
+					return err
+				}
+				if a.revoked, err = a.revokedIn(ctx, all, each); len(a.revoked) > 0 {
+					err = errRevokedMeanwhile
+				}
+				return err
+			})
+		})
 		one := tokenInCell{Cell: each.setting, Now: inForce, Changed: copied}
-		if err != nil {
+		switch {
+		case errors.Is(err, errRevokedMeanwhile):
+			one.Now, one.Changed = noToken, false
+		case err != nil:
 			one.Now, one.Error, one.Changed = notKnown, err.Error(), false
 			one.refused = errors.Is(err, outbox.ErrNotAllowed)
 			lack, failed = append(lack, each.setting), errors.Join(failed, fmt.Errorf("cell %s: %w", each.setting, err))
@@ -216,9 +163,8 @@ func (a *tokenAct) copies(
 	if failed == nil {
 		return nil
 	}
-	return withCode(exitPartial, fmt.Errorf("token %s is not known to be in force in %s: complete it with "+
-		"railhead token copy %s --cells %s --reason ...\n%w",
-		a.TokenID, strings.Join(lack, ", "), a.TokenID, strings.Join(list, ","), failed))
+	return withCode(exitPartial, fmt.Errorf("token %s is not known to be in force in %s: complete it with %s\n%w",
+		a.TokenID, strings.Join(lack, ", "), copyCommand(a.TokenID, list), failed))
 }
 
 func tokenCopyCommand() *cobra.Command {
@@ -236,16 +182,8 @@ func tokenCopyCommand() *cobra.Command {
 		Example: "  railhead token copy 4f1c2d3a9b8e7f60 --cells EAST,WEST --reason 'west is new, ticket 4713'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return withAdmins(ctx, list, func(all []adminCell) error {
-				stored, err := storedIn(ctx, all, args[0])
-				if err != nil {
-					return err
-				}
-				done := tokenAct{Act: "COPY_TOKEN", TokenID: args[0]}
-				err = done.copies(ctx, stored, all, reason, list)
-				err = errors.Join(err, done.withdraw(ctx, all, reason, list))
-				return errors.Join(err, done.write(cmd))
+			return withAdmins(cmd.Context(), list, func(all []adminCell) error {
+				return copyWith(cmd, args[0], reason, all, list)
 			})
 		},
 	}
@@ -255,11 +193,23 @@ func tokenCopyCommand() *cobra.Command {
 	return command
 }
 
+func copyWith(cmd *cobra.Command, id, reason string, all []adminCell, list []string) error {
+	ctx := cmd.Context()
+	stored, err := storedIn(ctx, all, id)
+	if err != nil {
+		return err
+	}
+	done := tokenAct{Act: "COPY_TOKEN", TokenID: id}
+	err = done.copies(ctx, stored, all, all, reason, list)
+	err = errors.Join(err, done.withdraw(ctx, all, reason, list))
+	return errors.Join(err, done.write(cmd))
+}
+
 // storedIn reads a token in the first cell that has it. One that is revoked in any cell is not put in force.
 func storedIn(ctx context.Context, all []adminCell, id string) (stored operator.StoredToken, err error) {
 	found := false
 	for _, each := range all {
-		one, err := operator.ReadToken(ctx, each.conn, each.schema, id)
+		one, err := each.read(ctx, id)
 		switch {
 		case errors.Is(err, outbox.ErrNotFound):
 		case err != nil:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -147,78 +146,6 @@ func TestTokenWhereASettingLeadsElsewhere(t *testing.T) {
 	swapped = command{t: t, env: append(admin.env, "RAILHEAD_ADMIN_URL_WEST="+w.cells["east"].URL(""))}
 	if got := swapped.want(exitUsage, create...); !strings.Contains(got.errors, "RAILHEAD_ADMIN_URL"+advice) {
 		t.Errorf("create: %s%s", got.out, got.errors)
-	}
-}
-
-// TestTokenRevokedWhileItIsCopied: a token that is revoked in all cells is in force in none, also if it is copied into
-// one meanwhile.
-func TestTokenRevokedWhileItIsCopied(t *testing.T) {
-	t.Parallel()
-	w := newCellWorld(t)
-	admin := command{t: t, env: w.inCells("RAILHEAD_ADMIN_URL", "")}
-	operator := command{t: t, env: w.inCells("RAILHEAD_OPERATOR_URL", celltest.Operator)}
-	inForce := func(id string) (n int) {
-		for _, name := range []string{"east", "west"} {
-			n += w.cells[name].Int(`SELECT count(*) FROM railhead.payment_api_tokens
-				WHERE token_id = $1 AND revoked_at IS NULL`, id)
-		}
-		return n
-	}
-	for name, c := range map[string]struct {
-		cell, on string // where a statement is held
-		first    func(id string) (who command, code int, args []string)
-		then     func(id string)
-		says     string
-	}{
-		"the copy has read": {"west", "INSERT", func(id string) (command, int, []string) {
-			return admin, exitNotAllowed, []string{"token", "copy", id, "--cells", "EAST,WEST", "--reason", "a test"}
-		}, func(id string) {
-			operator.want(exitOK, "token", "revoke", id, "--reason", "a test", "--cells", "EAST,WEST")
-		}, "was revoked in EAST meanwhile, and is revoked where this command had put it in force"},
-		"the revocation has looked": {"east", "UPDATE", func(id string) (command, int, []string) {
-			return operator, exitOK, []string{"token", "revoke", id, "--reason", "a test", "--cells", "WEST,EAST"}
-		}, func(id string) {
-			admin.want(exitOK, "token", "copy", id, "--cells", "EAST,WEST", "--reason", "a test")
-		}, "cell WEST: token "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			admin.want(exitOK, "token", "create", "--name", "shop", "--participant", "p1", "--expires-in", "1h",
-				"--reason", "a test", "--cells", "EAST")
-			var id string
-			w.cells["east"].QueryRow(`SELECT token_id FROM railhead.payment_api_tokens WHERE revoked_at IS NULL`, nil, &id)
-			held := w.cells[c.cell]
-			held.Exec(`CREATE OR REPLACE FUNCTION public.held() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0
-				AS 'BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END'`)
-			held.Exec(`CREATE TRIGGER held BEFORE ` + c.on + ` ON railhead.payment_api_tokens
-				FOR EACH ROW EXECUTE FUNCTION public.held()`)
-			holder := held.Conn(t, "")
-			if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock(4711)`); err != nil {
-				t.Fatal(err)
-			}
-			who, code, args := c.first(id)
-			got := make(chan ran, 1)
-			go func() { got <- who.run(args...) }()
-			within := time.Now().Add(time.Minute)
-			for held.Int(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 0 {
-				if time.Now().After(within) {
-					t.Fatal("the first command is not held")
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			c.then(id)
-			if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock(4711)`); err != nil {
-				t.Fatal(err)
-			}
-			first := <-got
-			if first.code != code || !strings.Contains(first.out+first.errors, c.says) {
-				t.Errorf("exit code %d, want %d, and %q: %s%s", first.code, code, c.says, first.out, first.errors)
-			}
-			if n := inForce(id); n != 0 {
-				t.Errorf("the token is in force in %d cells: %s%s", n, first.out, first.errors)
-			}
-			held.Exec(`DROP TRIGGER held ON railhead.payment_api_tokens`)
-		})
 	}
 }
 

@@ -6,12 +6,26 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 )
+
+// revocation is the revocation of a token in several cells.
+type revocation struct {
+	s          settings
+	id, reason string
+}
+
+// revokedCell is what a revocation has found in a cell.
+type revokedCell struct {
+	tokenInCell
+	directory []string // the settings of the cells of its directory
+	failed    error
+}
 
 // revokeInCells revokes a token in every cell that is reached.
 func revokeInCells(cmd *cobra.Command, id, reason string, list []string) error {
@@ -22,85 +36,163 @@ func revokeInCells(cmd *cobra.Command, id, reason string, list []string) error {
 	if err != nil {
 		return err
 	}
-	done, known := tokenAct{Act: "REVOKE_TOKEN", TokenID: id}, false
+	r, done := revocation{s: s, id: id, reason: reason}, tokenAct{Act: "REVOKE_TOKEN", TokenID: id}
+	found, known := r.in(cmd.Context(), list, r.first), false
+	for _, one := range found {
+		known = known || one.Now != noToken
+		for _, setting := range one.directory {
+			if !slices.Contains(list, setting) && !slices.Contains(done.NotAsked, setting) {
+				done.NotAsked = append(done.NotAsked, setting)
+			}
+		}
+	}
+	// A copy that began before every cell was through may have put it in force since in one that lacked it.
+	var again []string
+	for _, one := range found {
+		if known && one.Now == noToken {
+			again = append(again, one.Cell)
+		}
+	}
+	for _, one := range r.in(cmd.Context(), again, r.again) {
+		found[slices.Index(list, one.Cell)] = one
+	}
 	var left []string
 	var failed error
-	revoke := func(setting string) tokenInCell {
-		was, err := revokeIn(cmd.Context(), s, setting, id, reason)
-		switch {
-		case errors.Is(err, outbox.ErrNotFound):
-			return tokenInCell{Cell: setting, Now: noToken}
-		case err != nil:
-			left, failed = append(left, setting), errors.Join(failed, fmt.Errorf("cell %s: %w", setting, err))
-			return tokenInCell{Cell: setting, Now: notKnown, Error: err.Error()}
-		}
-		known = true
-		return tokenInCell{Cell: setting, Now: revoked, Changed: was}
-	}
-	for _, setting := range list {
-		done.Cells = append(done.Cells, revoke(setting))
-	}
-	// A copy that began before the first cell was through may have put it in force since in one that lacked it.
-	for n, one := range done.Cells {
-		if known && one.Now == noToken {
-			done.Cells[n] = revoke(one.Cell)
+	for _, one := range found {
+		done.Cells = append(done.Cells, one.tokenInCell)
+		if one.failed != nil {
+			left, failed = append(left, one.Cell), errors.Join(failed, fmt.Errorf("cell %s: %w", one.Cell, one.failed))
 		}
 	}
 	err = done.write(cmd)
-	switch {
-	case failed != nil:
-		return errors.Join(err, withCode(exitPartial, fmt.Errorf("token %s may be in force in %s: repeat the command\n%w",
-			bounded(id, 64), strings.Join(left, ", "), failed)))
-	case !known:
+	if failed != nil {
+		failed = fmt.Errorf("token %s may be in force in %s: repeat the command\n%w", bounded(id, 64),
+			strings.Join(left, ", "), failed)
+	}
+	if len(done.NotAsked) > 0 {
+		failed = errors.Join(failed, fmt.Errorf("token %s may be in force in %s, which --cells leaves out: repeat the "+
+			"command with all cells of the directory", bounded(id, 64), strings.Join(done.NotAsked, ", ")))
+	}
+	if failed == nil && !known {
 		return errors.Join(err, fmt.Errorf("no cell has token %s: %w", bounded(id, 64), outbox.ErrNotFound))
 	}
-	return err
+	return errors.Join(err, withCode(exitPartial, failed))
 }
 
-func revokeIn(ctx context.Context, s settings, setting, id, reason string) (was bool, err error) {
-	cell, err := s.ofCell(setting)
-	if err != nil {
+// in does an act in several cells at once, so that one that hangs keeps the token in force in no other. What it
+// returns is in the order of the list.
+func (r revocation) in(
+	ctx context.Context, list []string, act func(context.Context, *operator.Operator) (bool, error),
+) []revokedCell {
+	found := make([]revokedCell, len(list))
+	var all sync.WaitGroup
+	for n, setting := range list {
+		all.Go(func() { found[n] = r.inCell(ctx, setting, act) })
+	}
+	all.Wait()
+	return found
+}
+
+// inCell does an act in a cell, within cellWithin.
+func (r revocation) inCell(
+	ctx context.Context, setting string, act func(context.Context, *operator.Operator) (bool, error),
+) revokedCell {
+	one := revokedCell{tokenInCell: tokenInCell{Cell: setting, Now: revoked}}
+	err := withinCell(ctx, func(ctx context.Context) error {
+		return r.open(ctx, setting, func(at *operator.Operator, directory []string) (err error) {
+			one.directory = directory
+			one.Changed, err = act(ctx, at)
+			return err
+		})
+	})
+	switch {
+	case errors.Is(err, outbox.ErrNotFound):
+		one.Now, one.Changed = noToken, false
+	case err != nil:
+		err = fmt.Errorf("it is not known whether the token is in force there, repeat the command: %w", err)
+		one.Now, one.Changed, one.Error, one.failed = notKnown, false, err.Error(), err
+	}
+	return one
+}
+
+// first revokes the token in a cell.
+func (r revocation) first(ctx context.Context, at *operator.Operator) (bool, error) {
+	return at.RevokeToken(ctx, r.id, r.reason)
+}
+
+// again revokes the token in a cell that lacked it, also where it is being put in force at this moment.
+func (r revocation) again(ctx context.Context, at *operator.Operator) (bool, error) {
+	if err := at.AwaitTokenActs(ctx); err != nil {
 		return false, err
+	}
+	return at.RevokeToken(ctx, r.id, r.reason)
+}
+
+// open runs do in a cell, with the settings of the cells of its directory.
+func (r revocation) open(
+	ctx context.Context, setting string, do func(at *operator.Operator, directory []string) error,
+) error {
+	cell, err := r.s.ofCell(setting)
+	if err != nil {
+		return err
 	}
 	url, err := cell.url("RAILHEAD_OPERATOR_URL", cell.OperatorURL)
 	if err != nil {
-		return false, err
+		return err
 	}
 	one, err := operator.Open(ctx, cell.config(url))
 	if err != nil {
-		return false, usage(fmt.Errorf("%s: %w", cell.variable("RAILHEAD_OPERATOR_URL"), err))
+		return usage(fmt.Errorf("%s: %w", cell.variable("RAILHEAD_OPERATOR_URL"), err))
 	}
-	defer one.Close()
+	defer func() {
+		// Where the cell hangs, so does the end of its connections.
+		if ctx.Err() != nil {
+			go one.Close()
+			return
+		}
+		one.Close()
+	}()
 	d, err := one.Directory(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
+	var directory []string
 	for _, each := range d.Cells {
+		directory = append(directory, each.Setting)
 		if each.Name != d.Here {
 			continue
 		}
 		if err := leadsTo(cell, "RAILHEAD_OPERATOR_URL", each.Setting); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return one.RevokeToken(ctx, id, reason)
+	return do(one, directory)
 }
 
-// withdraw revokes what the act has put in force if a cell has revoked the token meanwhile: a revocation that had
-// found no token in a cell looks there again once all cells are through, and one of the two finds it.
-func (a *tokenAct) withdraw(ctx context.Context, all []adminCell, reason string, list []string) error {
-	var failed error
-	var revokedIn, left []string
+// revokedIn returns the cells in which the token is revoked, of all but some.
+func (a *tokenAct) revokedIn(ctx context.Context, all []adminCell, but ...adminCell) (in []string, failed error) {
+	in = a.revoked // a revocation is for good
 	for _, each := range all {
-		one, err := operator.ReadToken(ctx, each.conn, each.schema, a.TokenID)
+		if slices.Contains(but, each) || slices.Contains(a.revoked, each.setting) {
+			continue
+		}
+		one, err := each.read(ctx, a.TokenID)
 		switch {
 		case errors.Is(err, outbox.ErrNotFound):
 		case err != nil:
 			failed = errors.Join(failed, fmt.Errorf("cell %s: %w", each.setting, err))
 		case !one.RevokedAt.IsZero():
-			revokedIn = append(revokedIn, each.setting)
+			in = append(in, each.setting)
 		}
 	}
+	return in, failed
+}
+
+// withdraw revokes what the act has put in force if a cell has revoked the token meanwhile, also where that
+// revocation does not look.
+func (a *tokenAct) withdraw(ctx context.Context, all []adminCell, reason string, list []string) error {
+	revokedIn, failed := a.revokedIn(ctx, all)
+	var left []string
 	if len(revokedIn) == 0 {
 		if failed != nil {
 			failed = withCode(exitPartial, fmt.Errorf("it is not known whether token %s was revoked meanwhile: if it was, "+
@@ -120,10 +212,9 @@ func (a *tokenAct) withdraw(ctx context.Context, all []adminCell, reason string,
 			continue
 		}
 		at := all[slices.IndexFunc(all, func(c adminCell) bool { return c.setting == one.Cell })]
-		err := operator.WithdrawToken(ctx, at.conn, at.schema, a.TokenID, reason)
-		if err == nil {
-			err = at.standby.lacks()
-		}
+		err := at.change(ctx, func(ctx context.Context) error {
+			return operator.WithdrawToken(ctx, at.conn, at.schema, a.TokenID, reason)
+		})
 		switch {
 		case err == nil:
 			one.Now, one.Changed, one.Error = revoked, true, ""

@@ -21,6 +21,9 @@ import (
 // tokenPrefix distinguishes a token from other secrets, for readers and for scanners.
 const tokenPrefix = "rht_"
 
+// tokenActsEvery is how often AwaitTokenActs looks.
+const tokenActsEvery = 50 * time.Millisecond
+
 // NewToken describes a token that is to be created.
 type NewToken struct {
 	Name              string
@@ -157,4 +160,29 @@ func (o *Operator) RevokeToken(ctx context.Context, id, reason string) (wasInFor
 		return false, fmt.Errorf("revoking token %s: %w", store.Bound(id, 64), err)
 	}
 	return wasInForce, nil
+}
+
+// AwaitTokenActs returns once each act of another session that puts a token in force in this cell or revokes one,
+// and that was open when it was called, has ended: RevokeToken finds what was committed by then. If ctx ends
+// first, it returns an error.
+func (o *Operator) AwaitTokenActs(ctx context.Context) error {
+	read := func() ([]string, error) {
+		open, err := store.ReadRows(ctx, o.db, pgx.RowTo[string], o.db.SQL["token_acts"])
+		if err != nil {
+			return nil, fmt.Errorf("reading the open acts on tokens: %w", store.Refusal(err))
+		}
+		return open, nil
+	}
+	began, err := read()
+	for err == nil && len(began) > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("another session is putting a token in force, or revoking one, and has not ended: %w", ctx.Err())
+		case <-time.After(tokenActsEvery):
+		}
+		var open []string
+		open, err = read()
+		began = slices.DeleteFunc(began, func(act string) bool { return !slices.Contains(open, act) })
+	}
+	return err
 }
