@@ -221,7 +221,7 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 	store := newFaulty(w.store)
 	r := w.runWith(config, store, w.notifier())
 	first := w.enqueue("first")
-	w.awaitStates(first, "DISPATCHING DISPATCHED")
+	w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(first)) // by whichever claim
 	store.fail("Heartbeat", lostBefore)
 	w.seen.await(t, func() error {
 		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "heartbeat") {

@@ -45,7 +45,7 @@ func patience() time.Duration {
 	if flag.Lookup("test.failfast").Value.String() == "true" {
 		return 8 * time.Second
 	}
-	return 20 * time.Second
+	return time.Minute
 }
 
 // await checks after every event, and from time to time for what makes none.
