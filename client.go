@@ -124,8 +124,10 @@ func (c *Client) Setting(ctx context.Context, participantID string) (string, err
 // that shares one of the callers' own roles with it. For any other it returns [ErrNotFound].
 //
 // With Config.Cells every cell is asked, because the payments of a participant that was moved stay
-// in the cell where they were enqueued. Without them only the cell of URL is: it returns
-// ErrNotFound for a payment of which Enqueue has returned [StateElsewhere].
+// in the cell where they were enqueued. If two cells have a payment of the key, the error is
+// [ErrSeveralPayments]; a cell that does not answer within half a second of one that has it is not
+// waited for. Without them only the cell of URL is asked: it returns ErrNotFound for a payment of
+// which Enqueue has returned [StateElsewhere].
 func (c *Client) Status(ctx context.Context, key Key) (Status, error) {
 	status, err := c.ingest.Status(ctx, payment.Key(key))
 	return Status(status), err

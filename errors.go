@@ -28,6 +28,9 @@ var (
 	ErrBusy = outbox.ErrBusy
 	// ErrCommitUnknown: the instruction may or may not be stored. Repeat the call with the same key.
 	ErrCommitUnknown = outbox.ErrCommitUnknown
+	// ErrSeveralPayments: several cells have a payment of the key, for example of two participants.
+	// The error names them. A key is unique in its cell.
+	ErrSeveralPayments = outbox.ErrSeveralPayments
 	// ErrNotFound: no such instruction, or not one of the caller's (RH010).
 	ErrNotFound = outbox.ErrNotFound
 	// ErrOtherSchema: another version of Railhead has migrated the cell. The error names what

@@ -25,6 +25,8 @@ var (
 	// ErrNoMap: a process that has connection strings of several cells knows none with a map of the
 	// participant's bucket. Nothing was stored.
 	ErrNoMap = errors.New("no cell that was reached has a map of cells")
+	// ErrSeveralPayments: several cells have a payment of the key. The error names them.
+	ErrSeveralPayments = errors.New("several cells have a payment of the key")
 	// ErrNotFound: no such instruction (RH010).
 	ErrNotFound = errors.New("no such instruction")
 	// ErrMayBeForgotten: no such instruction, but the database may have lost one.

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -132,8 +132,12 @@ func (r *Routed) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([
 		})
 }
 
+// othersAfter is how long the answers of other cells are waited for after one that has the payment.
+const othersAfter = 500 * time.Millisecond
+
 // Status is Ingest.Status in whichever cell has the instruction. If a cell is away and no other
-// has it, the error is that of the cell.
+// has it, the error is that of the cell. If two have one of the key, it is outbox.ErrSeveralPayments;
+// a cell that does not answer within othersAfter of one that has it is not waited for.
 func (r *Routed) Status(ctx context.Context, key Key) (payment.Status, error) {
 	_, status, err := r.find(ctx, key)
 	return status, err
@@ -144,18 +148,26 @@ func (r *Routed) Status(ctx context.Context, key Key) (payment.Status, error) {
 // other one has it.
 func (r *Routed) find(ctx context.Context, key Key) (*Ingest, payment.Status, error) {
 	cells, err := r.all(ctx)
-	var other route.Said[*Ingest, payment.Status]
-	for a := range ask(ctx, r, cells, func(ctx context.Context, cell *Ingest) (payment.Status, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var found, other route.Said[*Ingest, payment.Status]
+	for a := range ask(waiting, r, cells, func(ctx context.Context, cell *Ingest) (payment.Status, error) {
 		return cell.Status(ctx, key)
 	}) {
 		switch {
-		case a.Err == nil && a.Value.State != payment.Elsewhere:
-			return a.Cell, a.Value, nil
-		case a.Err == nil:
+		case a.Err == nil && a.Value.State == payment.Elsewhere:
 			other = a
+		case a.Err == nil && found.Cell != nil && a.Value.OutboxID != found.Value.OutboxID:
+			return nil, payment.Status{}, several(key, found.Value, a.Value)
+		case a.Err == nil:
+			found = a
+			defer time.AfterFunc(othersAfter, cancel).Stop()
 		case !errors.Is(a.Err, outbox.ErrNotFound):
 			err = errors.Join(err, a.Err)
 		}
+	}
+	if found.Cell != nil {
+		return found.Cell, found.Value, nil
 	}
 	if err == nil && other.Cell != nil {
 		return other.Cell, other.Value, nil
@@ -167,6 +179,11 @@ func (r *Routed) find(ctx context.Context, key Key) (*Ingest, payment.Status, er
 		err = fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, outbox.ErrNotFound)
 	}
 	return nil, payment.Status{}, err
+}
+
+func several(key Key, one, another payment.Status) error {
+	return fmt.Errorf("instruction %q with key %q: %w: %s and %s", key.InstructionID, key.IdempotencyKey,
+		outbox.ErrSeveralPayments, one.OutboxID, another.OutboxID)
 }
 
 // ask calls every cell at once.
@@ -222,19 +239,28 @@ var errNewCell = errors.New("the map of cells has changed during the call: repea
 // other one.
 func (r *Routed) Statuses(ctx context.Context, keys []Key) ([]*payment.Status, error) {
 	cells, err := r.all(ctx)
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
 	found := make([]*payment.Status, len(keys))
-	for a := range ask(ctx, r, cells, func(ctx context.Context, cell *Ingest) ([]*payment.Status, error) {
+	for a := range ask(waiting, r, cells, func(ctx context.Context, cell *Ingest) ([]*payment.Status, error) {
 		return cell.Statuses(ctx, keys)
 	}) {
 		err = errors.Join(err, a.Err)
 		for n, status := range a.Value {
-			if found[n] == nil || status != nil && status.State != payment.Elsewhere {
-				found[n] = cmp.Or(status, found[n])
+			switch was := found[n]; {
+			case status == nil || was != nil && status.State == payment.Elsewhere:
+			case isOpen(was):
+				found[n] = status
+			case was.OutboxID != status.OutboxID:
+				return nil, several(keys[n], *was, *status)
 			}
 		}
 		if !slices.ContainsFunc(found, isOpen) {
-			return found, nil
+			defer time.AfterFunc(othersAfter, cancel).Stop()
 		}
+	}
+	if !slices.ContainsFunc(found, isOpen) {
+		return found, nil
 	}
 	if err == nil && slices.Contains(found, nil) {
 		err = r.fresh(ctx, cells)
