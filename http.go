@@ -35,8 +35,9 @@ type HTTPConfig struct {
 }
 
 // HTTPClient enqueues over HTTP. It repeats a call with the same key if there is no answer, and
-// after 429 and 5xx. Where no attempt had a connection, or ctx had ended before the first one, the
-// error says that nothing was sent, and is not [ErrCommitUnknown]. It is safe for concurrent use.
+// after 429 and 5xx. Where every attempt was refused a connection, or ctx had ended before the first
+// one, the error says that nothing was sent, and is not [ErrCommitUnknown]. It is safe for concurrent
+// use.
 type HTTPClient struct{ http *httpclient.HTTP }
 
 // NewHTTP returns a client of the HTTP API. It connects with the first call; an error is about config.

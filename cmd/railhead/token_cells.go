@@ -40,8 +40,9 @@ func createWith(cmd *cobra.Command, made operator.NewToken, all []adminCell, lis
 	})
 	switch {
 	case err != nil && id != "":
-		return withCode(exitPartial, fmt.Errorf("token %s was printed, and is not known to be in force in %s: if railhead "+
-			"token list does not show it in %s, create another one, and otherwise complete it with %s\ncell %s: %w", id,
+		return withCode(exitPartial, fmt.Errorf("token %s was printed, and is not known to be in force in %s: as soon as "+
+			"railhead token list shows it in %s, complete it with %s. Create another one only if it does not, although no "+
+			"transaction waits there\ncell %s: %w", id,
 			strings.Join(list, ", "), first.setting, copyCommand(id, list), first.setting, err))
 	case err != nil:
 		return fmt.Errorf("cell %s: %w", first.setting, err)
@@ -155,13 +156,15 @@ func (a *tokenAct) copies(
 			one.Now, one.Changed = noToken, false
 		case err != nil:
 			one.Now, one.Error, one.Changed = notKnown, err.Error(), false
-			one.refused = errors.Is(err, outbox.ErrNotAllowed)
-			lack, failed = append(lack, each.setting), errors.Join(failed, fmt.Errorf("cell %s: %w", each.setting, err))
+			failed = errors.Join(failed, fmt.Errorf("cell %s: %w", each.setting, err))
+			if one.refused = errors.Is(err, outbox.ErrNotAllowed); !one.refused {
+				lack = append(lack, each.setting)
+			}
 		}
 		a.Cells = append(a.Cells, one)
 	}
-	if failed == nil {
-		return nil
+	if len(lack) == 0 {
+		return withCode(exitPartial, failed)
 	}
 	return withCode(exitPartial, fmt.Errorf("token %s is not known to be in force in %s: complete it with %s\n%w",
 		a.TokenID, strings.Join(lack, ", "), copyCommand(a.TokenID, list), failed))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger/operator"
 )
 
@@ -129,5 +131,21 @@ func TestTokenCreateLosesTheFirstCell(t *testing.T) {
 		return setting == "EAST" && strings.Contains(statement, "commit")
 	}})
 	got.wants(t, exitPartial, "rht_", "token "+id+" was printed, and is not known to be in force in EAST, WEST: ",
-		"does not show it in EAST, create another one, and otherwise complete it with railhead token copy "+id+" ")
+		"shows it in EAST, complete it with railhead token copy "+id+" ")
+}
+
+// TestTokenRevokedWithoutASetting: a cell whose connection string is missing is one in which the token may be in force.
+// That is said as of one that is away, because the token was revoked in the others.
+func TestTokenRevokedWithoutASetting(t *testing.T) {
+	t.Parallel()
+	w := newCellWorld(t)
+	id := w.newToken(t, "EAST,WEST")
+	env := slices.DeleteFunc(w.inCells("RAILHEAD_OPERATOR_URL", celltest.Operator), func(one string) bool {
+		return strings.HasPrefix(one, "RAILHEAD_OPERATOR_URL_WEST")
+	})
+	got := command{t: t, env: env}.want(exitPartial, revokeToken(id, "EAST,WEST,NORTH")...)
+	east, west := w.inForce("east"), w.inForce("west")
+	if !strings.Contains(got.out, "cell EAST: token "+id+" is revoked") || east != 0 || west != 1 {
+		t.Errorf("%s\n%s\n%d are in force in east, %d in west", got.out, got.errors, east, west)
+	}
 }

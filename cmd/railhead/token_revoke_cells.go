@@ -76,7 +76,10 @@ func revokeInCells(cmd *cobra.Command, id, reason string, list []string) error {
 	if failed == nil && !known {
 		return errors.Join(err, fmt.Errorf("no cell has token %s: %w", bounded(id, 64), outbox.ErrNotFound))
 	}
-	return errors.Join(err, withCode(exitPartial, failed))
+	if failed != nil { // also if a cell's setting is wrong: others may have been revoked
+		failed = &exitError{code: exitPartial, err: failed}
+	}
+	return errors.Join(err, failed)
 }
 
 // in does an act in several cells at once, so that one that hangs keeps the token in force in no other. What it

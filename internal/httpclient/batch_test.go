@@ -50,11 +50,11 @@ func TestLinesThatWereNotRead(t *testing.T) {
 		calls int
 	}{
 		"one was read":            {[][]string{{first, drained}, {lineOne}}, nil, 30 * time.Second, 2},
-		"none was read":           {[][]string{{unread}, {first, lineTwo, ended}}, nil, time.Minute, 2},
+		"none was read":           {[][]string{{unread}, {first, lineTwo, ended}}, nil, 2 * time.Minute, 2},
 		"one without an answer":   {[][]string{{drained}, {lineOne, lineTwo, ended}}, unknown, 30 * time.Second, 8},
 		"no end line":             {[][]string{{first}, {lineOne}}, unknown, 0, 7},
 		"in doubt before":         {[][]string{{first}, {unread}}, unknown, 0, 7},
-		"never read":              {[][]string{{unread}}, outbox.ErrBusy, time.Minute, 6},
+		"never read":              {[][]string{{unread}}, outbox.ErrBusy, 2 * time.Minute, 6},
 		"never read, too large":   {[][]string{{tooLarge}}, outbox.ErrBusy, 0, 6},
 		"never read, all is well": {[][]string{{`{"end": true, "status": 200}`}}, outbox.ErrBusy, 0, 6},
 		"ended in doubt": {[][]string{

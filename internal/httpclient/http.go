@@ -38,7 +38,7 @@ type Config struct {
 
 const (
 	backoffMax   = 10 * time.Second
-	askedMax     = time.Minute      // that an answer asks to wait for
+	askedMax     = 2 * time.Minute  // that an answer asks to wait for
 	waitMax      = 25 * time.Second // for an outcome, in one call
 	answerMax    = 4 << 20          // bytes, of an answer to anything but a batch
 	batchItemMax = 10_000

@@ -42,7 +42,7 @@ func (p problem) errOf(method string, status int) error {
 	fault := &outbox.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field,
 		Rule: p.Rule}
 	switch {
-	case p.Code != "":
+	case p.Code != "" && (status < 500 || p.Commit == "none"): // a gateway may have a code of its own
 		return fault
 	case status == http.StatusUnauthorized:
 		fault.SQLState = outbox.StateToken

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -151,6 +152,7 @@ func TestLineRefusedForNow(t *testing.T) {
 		"closed, then in doubt": {[][]string{{first, of(closed, 2), ended}, {of(doubt, 1), ended1}}, outbox.ErrCommitUnknown, nil},
 		"one of two in doubt":   {[][]string{{of(closed, 1), of(doubt, 2), ended}}, outbox.ErrCommitUnknown, nil},
 		"with a code, unknown":  {[][]string{{first, of(unclear, 2), ended}, {of(unclear, 1), ended1}}, outbox.ErrCommitUnknown, nil},
+		"all with a code":       {[][]string{{of(unclear, 1), of(unclear, 2), ended}}, outbox.ErrCommitUnknown, nil},
 		"opened":                {[][]string{{first, of(closed, 2), ended}, {first, ended1}}, nil, []error{nil, nil}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -174,4 +176,23 @@ func TestLineRefusedForNow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCodeOfAGateway: a gateway that gives up has forwarded the call, whatever code it has for that.
+func TestCodeOfAGateway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := over(t, func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusGatewayTimeout, Header: http.Header{},
+				Body: io.NopCloser(strings.NewReader(`{"code": "GATEWAY_TIMEOUT", "title": "it takes too long"}`))}, nil
+		})
+		in := instruction("i-1", "k-1", `{}`)
+		_, one := client.Enqueue(t.Context(), in)
+		_, batch := client.EnqueueBatch(t.Context(), []payment.Instruction{in})
+		for what, err := range map[string]error{"one": one, "a batch": batch} {
+			if _, refused := errors.AsType[*outbox.Fault](err); refused || !errors.Is(err, outbox.ErrCommitUnknown) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
 }

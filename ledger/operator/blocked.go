@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -88,6 +89,23 @@ func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 		}
 		return err
 	})
+}
+
+// errRead ends a transaction that has only read: it is rolled back, so that no answer to a commit can be lost.
+var errRead = errors.New("only read")
+
+// read reads in a transaction with the bounds of an act.
+func (o *Operator) read(ctx context.Context, call func(pgx.Tx) error) error {
+	err := o.decide(ctx, func(tx pgx.Tx) error {
+		if err := call(tx); err != nil {
+			return err
+		}
+		return errRead
+	})
+	if errors.Is(err, errRead) {
+		return nil
+	}
+	return err
 }
 
 // watchBlockers reads the blockers of a session on another connection, until the function

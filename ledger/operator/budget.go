@@ -15,7 +15,7 @@ import (
 // TimeBudget reads the time budget of the cell.
 func (o *Operator) TimeBudget(ctx context.Context) (outbox.TimeBudget, error) {
 	var budget store.BudgetTargets
-	err := o.decide(ctx, func(tx pgx.Tx) error {
+	err := o.read(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["time_budget"]).Scan(budget.Columns()...)
 	})
 	if err != nil {

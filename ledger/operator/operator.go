@@ -36,7 +36,7 @@ func (o *Operator) Close() { o.db.Pool.Close() }
 // Rails reads the profiles in force.
 func (o *Operator) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	var rails []outbox.RailRow
-	err := o.decide(ctx, func(tx pgx.Tx) error {
+	err := o.read(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, o.db.SQL["rails"])
 		if err != nil {
 			return fmt.Errorf("reading rails: %w", err)

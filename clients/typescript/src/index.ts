@@ -91,7 +91,7 @@ interface Answer {
 }
 
 const longestBackoffMs = 10_000
-const longestAskedMs = 60_000
+const longestAskedMs = 120_000
 
 export class Railhead {
   readonly #options: Required<Omit<Options, 'fetch'>>
