@@ -77,10 +77,8 @@ func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int
 	for {
 		select {
 		case werr := <-exited:
-			select {
-			case <-lost:
+			if lost != nil && srv.gone() {
 				err = lostErr()
-			default:
 			}
 			code, werr = exitCode(werr)
 			return code, errors.Join(err, werr)

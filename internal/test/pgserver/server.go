@@ -179,6 +179,13 @@ func (s *Server) Exited() <-chan struct{} {
 	return s.child.done
 }
 
+// gone reports whether the current server process has ended. Exited is closed a moment later.
+func (s *Server) gone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.child.running() || errors.Is(syscall.Kill(s.child.pid, 0), syscall.ESRCH)
+}
+
 // Notes returns what the package found and did beyond an ordinary start: leftovers removed,
 // orphans stopped.
 func (s *Server) Notes() []string {
