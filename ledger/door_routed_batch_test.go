@@ -43,9 +43,10 @@ func TestUnreadableLineWhileABucketMoves(t *testing.T) {
 	who := bearer("both", everyVerb, []string{participant}, east, west)
 	taken := &afterCall{nth: 2, act: func() { west.must(west.learns(east)) }} // the first call meets the unreadable line
 	r, err := door.OpenRouted(t.Context(), []door.Cell{
-		{Setting: "EAST", Config: ledger.Config{URL: east.URL(celltest.API), Cell: "railhead", ConnectTimeout: time.Second}},
-		{Setting: "WEST", Config: ledger.Config{URL: west.URL(celltest.API), Cell: "railhead", ConnectTimeout: time.Second,
-			Tracer: taken}},
+		{Setting: "EAST", Config: ledger.Config{URL: east.URL(celltest.API), Cell: "railhead",
+			ConnectTimeout: 10 * time.Second}},
+		{Setting: "WEST", Config: ledger.Config{URL: west.URL(celltest.API), Cell: "railhead",
+			ConnectTimeout: 10 * time.Second, Tracer: taken}},
 	})
 	east.must(err)
 	t.Cleanup(r.Close)
