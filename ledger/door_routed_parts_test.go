@@ -54,6 +54,9 @@ func TestRoutedFrozenCell(t *testing.T) {
 		return ctx
 	}
 
+	// A connection that was not used for a second is asked first, and what was not sent to it is not in doubt.
+	_, err = r.EnqueueBatch(t.Context(), who, entrust(1))
+	east.must(err)
 	atWest.gate.Lock()
 	results, err = r.EnqueueBatch(short(), who, entrust(5))
 	atWest.gate.Unlock()

@@ -121,7 +121,7 @@ func (w *world) rage(ctx context.Context) error {
 }
 
 // longerMost bounds how much longer a run lasts until everything has happened that has to.
-const longerMost = 2 * time.Minute
+const longerMost = 4 * time.Minute
 
 // last waits until the time is over and everything has happened, on a machine that may be busy.
 func (w *world) last(ctx context.Context) {
