@@ -98,26 +98,32 @@ func TestKeyWindow(t *testing.T) {
 }
 
 // TestExpiresBeforeTheFirstByte tests the sender's last check. An instruction that expired after
-// its claim was never sent, and the reaper ends it.
+// its claim was never sent, and the reaper ends it. A slow machine that claims it too late is given more time.
 func TestExpiresBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	slow := newHesitant()
 	w.wrap = slow.around
 	w.run(config())
-	id := w.enqueue("the one", `expires_at => clock_timestamp() + interval '1 second'`)
-	select {
-	case <-slow.arrived:
-	case <-time.After(time.Minute):
-		t.Fatalf("it was not claimed in time: %s", w.states(id))
+	var id payment.ID
+	for seconds, claimed := 1, false; !claimed; seconds *= 3 {
+		if seconds > 60 {
+			t.Fatalf("it was not claimed in time: %s", w.states(id))
+		}
+		id = w.enqueue(fmt.Sprintf("the one of %d s", seconds),
+			fmt.Sprintf(`expires_at => clock_timestamp() + interval '%d seconds'`, seconds))
+		select {
+		case id = <-slow.arrived:
+			claimed = true
+		case <-time.After(time.Duration(seconds+5) * time.Second):
+		}
 	}
 	w.awaitText("true", `SELECT (clock_timestamp() > max(expires_at))::text FROM railhead.payment_outbox_attempts`)
 	close(slow.goOn)
 	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT")
 	same(t, "sends", w.sends(id), 0)
-	ended, err := w.store.Expire(t.Context(), "reaper", 10)
-	if err != nil || len(ended) != 1 {
-		t.Fatalf("expired %v, %v", ended, err)
+	if _, err := w.store.Expire(t.Context(), "reaper", 10); err != nil {
+		t.Fatal(err)
 	}
 	same(t, "rows", w.states(id), "DISPATCHING RETRYABLE/NOT_SENT FAILED/EXPIRED")
 	same(t, "dead letter", w.letter(id), "EXPIRED pending")

@@ -205,7 +205,8 @@ func known(t *testing.T, call func() rails.Result) (got rails.Result) {
 	t.Helper()
 	err := await.Until(t.Context(), time.Minute, "an answer of the rail", func() (bool, error) {
 		got = call()
-		return got.Result != payment.ResultUnknown && got.Result != payment.ResultNotSent, nil
+		return got.Result != payment.ResultUnknown && got.Result != payment.ResultNotSent &&
+			got.Result != payment.ResultUnavailable, nil
 	})
 	if err != nil {
 		t.Errorf("%s: last %s (%s)", err, got.Result, got.Message)

@@ -63,26 +63,30 @@ func (w *world) missing() (never []string) {
 }
 
 func (w *world) operateAll(ctx context.Context, draws *rand.Rand) error {
-	return w.actAll(ctx, draws, operations, 600*time.Millisecond)
+	return w.actAll(ctx, draws, operations, func() time.Duration { return 600 * time.Millisecond })
 }
 
+// breakAll breaks things ever more seldom when the time is over, so that what is missing can happen on a slow machine.
 func (w *world) breakAll(ctx context.Context, draws *rand.Rand) error {
-	return w.actAll(ctx, draws, breakages, 5*time.Second)
+	begun := time.Now()
+	return w.actAll(ctx, draws, breakages, func() time.Duration {
+		return 5*time.Second + max(0, time.Since(begun)-w.Lasting)
+	})
 }
 
 // soon is the longest wait before an act that was never done.
 const soon = time.Second
 
-// actAll does each act once, and then draws, until the time is over.
-func (w *world) actAll(ctx context.Context, draws *rand.Rand, acts []act, most time.Duration) error {
+// actAll does each act once, and then draws, until the time is over. It waits before each, most() at the most.
+func (w *world) actAll(ctx context.Context, draws *rand.Rand, acts []act, most func() time.Duration) error {
 	var all []act
 	for _, one := range acts {
 		all = append(all, slices.Repeat([]act{one}, one.weight)...)
 	}
 	for n := 0; ; n++ {
-		one, wait := all[draws.IntN(len(all))], most
+		one, wait := all[draws.IntN(len(all))], most()
 		if n < len(acts) {
-			one, wait = acts[n], min(soon, most)
+			one, wait = acts[n], min(soon, wait)
 		}
 		pause(ctx, time.Duration(draws.Int64N(int64(wait))))
 		if ctx.Err() != nil {
