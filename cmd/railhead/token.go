@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
@@ -17,6 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 func tokenCommand() *cobra.Command {
@@ -184,7 +186,16 @@ func tokenRevokeCommand() *cobra.Command {
 				return revokeInCells(cmd, args[0], reason, cells)
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				was, err := operator.RevokeToken(cmd.Context(), args[0], reason)
+				ctx := cmd.Context()
+				was, err := operator.RevokeToken(ctx, args[0], reason)
+				if errors.Is(err, outbox.ErrNotFound) { // also where it is being put in force at this moment
+					err = withinCell(ctx, func(ctx context.Context) (err error) {
+						if err = operator.AwaitTokenActs(ctx); err == nil {
+							was, err = operator.RevokeToken(ctx, args[0], reason)
+						}
+						return err
+					})
+				}
 				if err != nil {
 					return err
 				}

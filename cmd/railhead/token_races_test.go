@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,71 @@ func TestTokenRevokedWhileItIsCopied(t *testing.T) {
 		revoking().wants(t, exitOK, "cell WEST: token "+id+" is revoked", "cell EAST: token "+id+" is revoked")
 		none(t)
 	})
+}
+
+// TestTokenRevokedWhileItIsCreated: a token whose first commit waits, such as for a standby, is printed already. Its
+// revocation waits for that commit, whether or not the creation is killed, and says so where it does not end.
+func TestTokenRevokedWhileItIsCreated(t *testing.T) {
+	t.Parallel()
+	w := newCellWorld(t)
+	admin := command{t: t, env: w.inCells("RAILHEAD_ADMIN_URL", "")}
+	operator := command{t: t, env: w.inCells("RAILHEAD_OPERATOR_URL", celltest.Operator)}
+	for n, ends := range []string{"goes on", "alone", "killed", "killed, and waits on"} {
+		release := w.hold(t, "east", "INSERT")
+		w.cells["east"].Exec(`DROP TRIGGER held ON railhead.payment_api_tokens`)
+		if n == 0 {
+			w.cells["east"].Exec(`CREATE CONSTRAINT TRIGGER held_commit AFTER INSERT ON railhead.payment_api_tokens
+				DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.held()`)
+		}
+		creating := admin.process(append(newTokenIn("EAST,WEST"), "-o", "json")...)
+		out, err := creating.StdoutPipe()
+		if err == nil {
+			err = creating.Start()
+		}
+		var printed struct {
+			TokenID string `json:"token_id"`
+		}
+		if err == nil {
+			err = json.NewDecoder(out).Decode(&printed)
+		}
+		if err != nil || printed.TokenID == "" {
+			t.Fatalf("%s: %+v, %v", ends, printed, err)
+		}
+		w.isHeld(t, "east")
+		if strings.HasPrefix(ends, "killed") {
+			creating.Process.Kill() //nolint:errcheck // it is held
+		}
+		id := printed.TokenID
+		if ends == "killed, and waits on" {
+			operator.behind(revokeToken(id, "EAST,WEST")...)().wants(t, exitPartial, "cell EAST: not known: ",
+				"another session is putting a token in force", "cell WEST: there is no token "+id,
+				"may be in force in EAST: repeat")
+		}
+		as, args := operator, revokeToken(id, "EAST,WEST")
+		if ends == "alone" {
+			as = command{t: t, env: []string{"RAILHEAD_OPERATOR_URL=" + w.cells["east"].URL(celltest.Operator)}}
+			args = args[:len(args)-2]
+		}
+		revoking := as.behind(args...)
+		looks := map[string]bool{}
+		eventually(t, "the revocation waits for one that "+ends, func() bool {
+			var at string
+			w.cells["east"].QueryRow(`SELECT coalesce(max(state_change)::text, '') FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name = 'railhead-cli' AND query = 'COMMIT'`, nil, &at)
+			looks[at] = true
+			return len(looks) > 4 // it reads again and again
+		})
+		release()
+		revoking().wants(t, exitOK, "token "+id+" is revoked")
+		creating.Wait() //nolint:errcheck // it was killed, or has found the revocation, or has not
+		w.left(t, "west")
+		if ends == "alone" && w.inForce("east") == 0 { // the creation may have gone on in west
+			operator.want(exitOK, revokeToken(id, "EAST,WEST")...)
+		}
+		if east, west := w.inForce("east"), w.inForce("west"); east != 0 || west != 0 {
+			t.Errorf("%s: %d tokens are in force in east, %d in west", ends, east, west)
+		}
+	}
 }
 
 // TestTokenRevokedWhereACopyIsKilled: a revocation waits for a copy that was killed while the server inserts, and

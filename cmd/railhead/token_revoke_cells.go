@@ -37,28 +37,34 @@ func revokeInCells(cmd *cobra.Command, id, reason string, list []string) error {
 		return err
 	}
 	r, done := revocation{s: s, id: id, reason: reason}, tokenAct{Act: "REVOKE_TOKEN", TokenID: id}
-	found, known := r.in(cmd.Context(), list, r.first), false
+	found := r.in(cmd.Context(), list, r.first)
 	for _, one := range found {
-		known = known || one.Now != noToken
 		for _, setting := range one.directory {
 			if !slices.Contains(list, setting) && !slices.Contains(done.NotAsked, setting) {
 				done.NotAsked = append(done.NotAsked, setting)
 			}
 		}
 	}
-	// A copy that began before every cell was through may have put it in force since in one that lacked it.
-	var again []string
-	for _, one := range found {
-		if known && one.Now == noToken {
-			again = append(again, one.Cell)
+	// A creation or a copy that began before every cell was through may have put it in force since in one that lacked it,
+	// and after it was found so in one, it may have gone on in another.
+	for looked := false; !looked; {
+		var again []string
+		for _, one := range found {
+			if one.Now == noToken {
+				again = append(again, one.Cell)
+			}
 		}
-	}
-	for _, one := range r.in(cmd.Context(), again, r.again) {
-		found[slices.Index(list, one.Cell)] = one
+		looked = true
+		for _, one := range r.in(cmd.Context(), again, r.again) {
+			found[slices.Index(list, one.Cell)] = one
+			looked = looked && one.Now == noToken
+		}
 	}
 	var left []string
 	var failed error
+	known := false
 	for _, one := range found {
+		known = known || one.Now != noToken
 		done.Cells = append(done.Cells, one.tokenInCell)
 		if one.failed != nil {
 			left, failed = append(left, one.Cell), errors.Join(failed, fmt.Errorf("cell %s: %w", one.Cell, one.failed))

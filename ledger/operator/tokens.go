@@ -177,12 +177,17 @@ func (o *Operator) AwaitTokenActs(ctx context.Context) error {
 	for err == nil && len(began) > 0 {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another session is putting a token in force, or revoking one, and has not ended: %w", ctx.Err())
 		case <-time.After(tokenActsEvery):
 		}
-		var open []string
-		open, err = read()
-		began = slices.DeleteFunc(began, func(act string) bool { return !slices.Contains(open, act) })
+		open, readErr := read()
+		switch {
+		case ctx.Err() != nil: // also if it ends while they are read
+			err = fmt.Errorf("another session is putting a token in force, or revoking one, and has not ended: %w", ctx.Err())
+		case readErr != nil:
+			err = readErr
+		default:
+			began = slices.DeleteFunc(began, func(act string) bool { return !slices.Contains(open, act) })
+		}
 	}
 	return err
 }
