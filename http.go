@@ -27,17 +27,18 @@ type HTTPConfig struct {
 	// instruction is answered for good; 0 is 6.
 	Attempts int
 	// Backoff is the wait before the second attempt, which doubles up to 10 s; 0 is 250 ms. Where the
-	// API asks for a longer one, such as by a quota, it is kept, up to a minute.
+	// API asks for a longer one, such as by a quota, it is kept, up to two minutes.
 	Backoff time.Duration
 	// Timeout bounds one attempt, in addition to the time for which it asks the API to wait for
 	// an outcome; 0 is 15 s.
 	Timeout time.Duration
 }
 
-// HTTPClient enqueues over HTTP. It repeats a call with the same key if there is no answer, and
-// after 429 and 5xx. Where every attempt was refused a connection, or ctx had ended before the first
-// one, the error says that nothing was sent, and is not [ErrCommitUnknown]. It is safe for concurrent
-// use.
+// HTTPClient enqueues over HTTP. It repeats a call with the same key if there is no answer of the API,
+// and after 408, 429 and 5xx. What anything else has answered, such as a gateway, refuses nothing and
+// is no [ErrNotFound]: an enqueue is then [ErrCommitUnknown]. Where every attempt was refused a
+// connection, or ctx had ended before the first one, the error says that nothing was sent, and is not
+// [ErrCommitUnknown]. It is safe for concurrent use.
 type HTTPClient struct{ http *httpclient.HTTP }
 
 // NewHTTP returns a client of the HTTP API. It connects with the first call; an error is about config.
@@ -68,7 +69,8 @@ func (c *HTTPClient) EnqueueBatch(ctx context.Context, all []Instruction) ([]Res
 
 // Status returns the status of an instruction of HTTPConfig.ParticipantID that was enqueued over
 // HTTP. One that was enqueued in another cell, before the participant was moved to that of BaseURL,
-// has the state [StateElsewhere].
+// has the state [StateElsewhere]. If several cells of the API have a payment of the key, the error is
+// [ErrSeveralPayments].
 func (c *HTTPClient) Status(ctx context.Context, key Key) (Status, error) {
 	status, err := c.http.Status(ctx, payment.Key(key))
 	return Status(status), err

@@ -52,6 +52,13 @@ type Tracked struct {
 	OnBehalfOf     string
 }
 
+// A problem type of the HTTP API (RFC 9457, section 3.1.1) is ProblemsAt, its name and ProblemsEnd: the address of a
+// page. An error without such a type is not the API's.
+const (
+	ProblemsAt  = "https://github.com/railhead-pay/railhead/blob/main/docs/problems/"
+	ProblemsEnd = ".md"
+)
+
 // PageMax is the maximum of rows in one page of instructions or attempts.
 const PageMax = 200
 

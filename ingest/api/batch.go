@@ -128,7 +128,7 @@ func (b *batching) run(ctx context.Context, lines <-chan readLine) {
 			b.ends(problemUnavailable(commitNone))
 			return
 		default:
-			b.ends(kindBadRequest.saying("The rest did not come in time."))
+			b.ends(kindSlow.saying("The rest was not read."))
 			return
 		}
 	}

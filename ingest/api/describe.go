@@ -123,7 +123,7 @@ func (a *API) register() {
 		"Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before "+
 			"with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the "+
 			"status. A repeated call whose payment is in another cell is answered at once, with the state ELSEWHERE.",
-		[]int{400, 401, 403, 409, 413, 415, 422, 429, 500, 503})
+		[]int{400, 401, 403, 408, 409, 413, 415, 422, 429, 500, 503})
 	enqueue.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, enqueue, a.enqueue)
 	a.answers("/v1/instructions", http.MethodPost, http.StatusCreated, map[int]string{
@@ -150,7 +150,7 @@ func (a *API) register() {
 		"Cancel an instruction",
 		"Ends a waiting instruction of which no send can have been executed, atomically with respect to the claim: 409 "+
 			"if it comes too late. A repeated call gets the same answer.",
-		[]int{400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503})
+		[]int{400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503})
 	huma.Register(a.huma, cancel, a.cancel)
 	// Huma describes a raw body as binary.
 	paths := a.huma.OpenAPI().Paths

@@ -18,9 +18,6 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// problemsAt is the address of the pages of the problem types: the type's name follows.
-const problemsAt = "https://github.com/railhead-pay/railhead/blob/main/docs/problems/"
-
 // What a 5xx states about the enqueue that it answers.
 const (
 	commitNone    = "none"    // nothing was stored
@@ -57,7 +54,9 @@ var (
 	kindUnauthorized  = kind{"unauthorized", 401, "The request shows no token that is in force"}
 	kindForbidden     = kind{"forbidden", 403, "The token is not for this"}
 	kindNotFound      = kind{"not-found", 404, "There is no such instruction"}
+	kindNoPath        = kind{"no-such-path", 404, "The API has no such path"}
 	kindMethod        = kind{"method-not-allowed", 405, "The method is not one of this path"}
+	kindSlow          = kind{"request-timeout", 408, "The request did not come in time"}
 	kindKeyReused     = kind{"key-reused", 409, "The Idempotency-Key was used with other content"}
 	kindSecondKey     = kind{"second-key", 409, "The instruction is enqueued under another key"}
 	kindNotAllowed    = kind{"not-allowed", 409, "The state of the instruction does not allow this"}
@@ -76,7 +75,8 @@ var (
 // kinds returns every type of problem; docs/problems has a page for each.
 func kinds() []kind {
 	return []kind{
-		kindBadRequest, kindKeyMissing, kindUnauthorized, kindForbidden, kindNotFound, kindMethod, kindKeyReused,
+		kindBadRequest, kindKeyMissing, kindUnauthorized, kindForbidden, kindNotFound, kindNoPath, kindMethod,
+		kindSlow, kindKeyReused,
 		kindSecondKey, kindNotAllowed,
 		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindNotOffered, kindInternal, kindUnavailable, kindOtherCell,
 		kindClosed, kindCommitUnknown,
@@ -84,7 +84,7 @@ func kinds() []kind {
 }
 
 func (k kind) problem() *Problem {
-	return &Problem{Type: problemsAt + k.name + ".md", Title: k.title, Status: k.status}
+	return &Problem{Type: outbox.ProblemsAt + k.name + outbox.ProblemsEnd, Title: k.title, Status: k.status}
 }
 
 func (k kind) saying(detail string) *Problem {
@@ -100,7 +100,7 @@ func (k kind) of(field, rule, detail string) *Problem {
 }
 
 // is reports whether a problem is of a type.
-func (p *Problem) is(k kind) bool { return p.Type == problemsAt+k.name+".md" }
+func (p *Problem) is(k kind) bool { return p.Type == outbox.ProblemsAt+k.name+outbox.ProblemsEnd }
 
 func (p *Problem) Error() string { return p.Title }
 
@@ -242,6 +242,8 @@ func plainly(status int, errs []error) *Problem {
 		return problemNotFound()
 	case status == http.StatusMethodNotAllowed:
 		return kindMethod.problem()
+	case status == http.StatusRequestTimeout:
+		return kindSlow.problem()
 	case status == http.StatusUnsupportedMediaType:
 		return kindMediaType.problem()
 	case status == http.StatusRequestEntityTooLarge:

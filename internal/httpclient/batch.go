@@ -128,8 +128,8 @@ func (h *HTTP) sendBatch(
 		return all, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", outbox.ErrCommitUnknown, sendErr)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // without a problem the status counts
+	if response.StatusCode < 200 || response.StatusCode >= 300 {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // what was cut is no problem of the API
 		done, err = refusal(http.MethodPost, response, text)
 		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			for at := range all {
@@ -156,8 +156,8 @@ func (h *HTTP) sendBatch(
 		at := said.Line - 1
 		switch {
 		case said.Instruction != nil:
-			if receipt, idErr := said.Instruction.receipt(); idErr == nil {
-				all[at], results[open[at]] = lineTaken, outbox.ReceiptOrFault{Receipt: receipt}
+			if said.Instruction.whole() == nil {
+				all[at], results[open[at]] = lineTaken, outbox.ReceiptOrFault{Receipt: said.Instruction.receipt()}
 			}
 		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
 			fault, ok := errors.AsType[*outbox.Fault](said.Problem.errOf(http.MethodPost, said.Status))

@@ -127,7 +127,7 @@ func (e ending) batch(t *testing.T, begins ...string) (results []outbox.ReceiptO
 				case e.says == nil:
 					return nil, errors.New("the answer was lost")
 				case e.says[0] == "401":
-					return answer(http.StatusUnauthorized, `{"title": "expired"}`)
+					return answer(http.StatusUnauthorized, ofAPI("unauthorized", `"title": "expired"`))
 				default:
 					return ofBatch(e.says...)
 				}

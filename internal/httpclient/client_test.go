@@ -98,6 +98,11 @@ func instruction(id, key, payload string) payment.Instruction {
 		Payload: []byte(payload)}
 }
 
+// ofAPI is a problem of the API, whose other members are rest.
+func ofAPI(name, rest string) string {
+	return fmt.Sprintf(`{"type": %q, %s}`, outbox.ProblemsAt+name+outbox.ProblemsEnd, rest)
+}
+
 const valid = `{"amount": "10.50", "currency": "EUR"}`
 
 // TestBothWays tests that both clients return the same answers and the same errors.
@@ -124,6 +129,9 @@ func TestBothWays(t *testing.T) {
 			"a second key":   {instruction(id, key+"-2", valid), outbox.ErrInvalid, outbox.StateSecondKey, "idempotency_key"},
 			"decimals":       {instruction(id+"-2", key+"-2", `{"amount": "9.999", "currency": "EUR"}`), outbox.ErrInvalid, outbox.StateInvalid, "payload.amount"},
 			"a name twice":   {instruction(id+"-2", key+"-2", `{"amount": "9", "amount": "8", "currency": "EUR"}`), outbox.ErrInvalid, outbox.StateInvalid, ""},
+			"a space":        {instruction(id+"-2", " "+key+"-2", valid), outbox.ErrInvalid, outbox.StateInvalid, "idempotency_key"},
+			"a tab":          {instruction(id+"-2", key+"-2\t", valid), outbox.ErrInvalid, outbox.StateInvalid, "idempotency_key"},
+			"a line":         {instruction(id+"-2", key+"\n2", valid), outbox.ErrInvalid, outbox.StateInvalid, "idempotency_key"},
 			"no JSON at all": {instruction(id+"-2", key+"-2", `{`), outbox.ErrInvalid, outbox.StateInvalid, ""},
 		} {
 			_, err := both[way].Enqueue(t.Context(), c.in)
@@ -135,6 +143,15 @@ func TestBothWays(t *testing.T) {
 		status, err := c.Status(t.Context(), payment.Key{InstructionID: id, IdempotencyKey: key})
 		if err != nil || status.OutboxID != first.OutboxID || status.Certainty != "NOT_SENT" {
 			t.Errorf("%s: status %+v, %v", way, status, err)
+		}
+		for n, key := range []string{`"` + way + `"`, `"` + way, way + `"`, `""` + way + `""`, way + ` "`, `"` + way[:1] + `"`} {
+			in := instruction(fmt.Sprint(way, "-quoted-", n), key, valid)
+			in.Headers = map[string]string{"traceparent": "no\ntrace"}
+			made, err := c.Enqueue(t.Context(), in)
+			found, statusErr := c.Status(t.Context(), payment.Key{InstructionID: in.InstructionID, IdempotencyKey: key})
+			if err != nil || statusErr != nil || found.OutboxID != made.OutboxID {
+				t.Errorf("%s: key %s: %v, %v", way, key, err, statusErr)
+			}
 		}
 		if _, err := c.Status(t.Context(), payment.Key{InstructionID: "none", IdempotencyKey: "none"}); !errors.Is(err,
 			outbox.ErrNotFound) {
@@ -230,15 +247,15 @@ func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 	t.Parallel()
 	none := func(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprint(w, `{"title": "away", "status": 503, "commit": "none"}`)
+		fmt.Fprint(w, ofAPI("unavailable", `"title": "away", "status": 503, "commit": "none"`))
 	}
 	expired := func(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusUnauthorized)
-		fmt.Fprint(w, `{"title": "no token", "status": 401}`)
+		fmt.Fprint(w, ofAPI("unauthorized", `"title": "no token", "status": 401`))
 	}
 	unknown := func(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprint(w, `{"title": "unknown", "status": 503, "commit": "unknown"}`)
+		fmt.Fprint(w, ofAPI("commit-unknown", `"title": "unknown", "status": 503, "commit": "unknown"`))
 	}
 	cut := func(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusCreated)

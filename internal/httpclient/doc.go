@@ -1,6 +1,6 @@
 // Package httpclient calls the HTTP API of Railhead: it enqueues payment instructions and reads
-// what became of them. It repeats a call with the same key after no answer, 429 and 5xx. Package
-// railhead, at the root of the module, exports it to callers.
+// what became of them. It repeats a call with the same key after no answer of the API, 408, 429 and 5xx.
+// Package railhead, at the root of the module, exports it to callers.
 package httpclient
 
 import (

@@ -44,8 +44,8 @@ const (
 	batchItemMax = 10_000
 )
 
-// HTTP is a client of the HTTP API. It repeats a call with the same key after no answer, 429 and
-// 5xx.
+// HTTP is a client of the HTTP API. It repeats a call with the same key after no answer of the
+// API, 408, 429 and 5xx.
 type HTTP struct {
 	config Config
 	client *http.Client
@@ -110,16 +110,33 @@ type shown struct {
 	Differs  []string `json:"differs"`
 }
 
-func (s shown) receipt() (payment.Receipt, error) {
-	id, err := payment.ParseID(s.OutboxID)
-	return payment.Receipt{OutboxID: id, SequenceID: s.SequenceID, CreatedAt: s.CreatedAt, State: s.State,
-		Replayed: s.Replayed, Differs: s.Differs}, err
+// whole returns an error unless it is an instruction of the API.
+func (s *shown) whole() (err error) {
+	s.Status.OutboxID, err = payment.ParseID(s.OutboxID)
+	return err
 }
 
-func (s shown) status() (payment.Status, error) {
-	id, err := payment.ParseID(s.OutboxID)
-	s.Status.OutboxID = id
-	return s.Status, err
+func (s *shown) receipt() payment.Receipt {
+	return payment.Receipt{OutboxID: s.Status.OutboxID, SequenceID: s.SequenceID, CreatedAt: s.CreatedAt, State: s.State,
+		Replayed: s.Replayed, Differs: s.Differs}
+}
+
+// page is a page of instructions in an answer.
+type page struct {
+	Items *[]shown `json:"items"`
+}
+
+// whole returns an error unless it is a page of the API. That has no null in the place of no items.
+func (p *page) whole() error {
+	if p.Items == nil {
+		return errors.New("it is not a page of instructions")
+	}
+	for n := range *p.Items {
+		if err := (*p.Items)[n].whole(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Enqueue enqueues one instruction, and returns once it is durable. It does not send the trace of
@@ -129,9 +146,14 @@ func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Rec
 	if err != nil {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, notJSON(in))
 	}
-	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {in.IdempotencyKey}}
+	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {keyHeader(in.IdempotencyKey)}}
+	if !inHeader(in.IdempotencyKey) {
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, &outbox.Fault{
+			SQLState: outbox.StateInvalid, Field: "idempotency_key", Rule: "FORM",
+			Message: "idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends"})
+	}
 	for _, name := range []string{"traceparent", "tracestate"} {
-		if value := in.Headers[name]; value != "" {
+		if value := in.Headers[name]; value != "" && inHeader(value) { // what no header can contain is no trace
 			headers.Set(name, value)
 		}
 	}
@@ -139,12 +161,21 @@ func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Rec
 	if err := h.call(ctx, http.MethodPost, "/v1/instructions", headers, body, 0, &answer); err != nil {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
 	}
-	receipt, err := answer.receipt()
-	if err != nil {
-		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w: the answer can't be read", in.InstructionID,
-			outbox.ErrCommitUnknown)
+	return answer.receipt(), nil
+}
+
+// keyHeader returns the header of a key. As a string of structured fields (RFC 9651) it is sent as it is, where it
+// would be changed on its way: servers cut spaces off, and the API the quotes of such a string.
+func keyHeader(key string) string {
+	if strings.Trim(key, " \t") != key || strings.HasPrefix(key, `"`) {
+		return `"` + key + `"`
 	}
-	return receipt, nil
+	return key
+}
+
+// inHeader reports whether a header can contain a text.
+func inHeader(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == '\x7f' })
 }
 
 // notJSON returns the fault of an instruction that can't be written as JSON.
@@ -166,19 +197,31 @@ func notJSON(in payment.Instruction) *outbox.Fault {
 func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, error) {
 	query := url.Values{"participant_id": {h.config.ParticipantID}, "instruction_id": {key.InstructionID},
 		"idempotency_key": {key.IdempotencyKey}}
-	var page struct {
-		Items []shown `json:"items"`
+	var found page
+	err := h.call(ctx, http.MethodGet, "/v1/instructions?"+query.Encode(), nil, nil, 0, &found)
+	if errors.Is(err, outbox.ErrNotFound) {
+		err = errNoPath // of a list 404 says nothing of a payment
 	}
-	err := h.call(ctx, http.MethodGet, "/v1/instructions?"+query.Encode(), nil, nil, 0, &page)
-	switch {
-	case err != nil:
+	if err != nil {
 		return payment.Status{}, fmt.Errorf("status of instruction %q: %w", key.InstructionID, err)
-	case len(page.Items) == 0:
-		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey,
-			outbox.ErrNotFound)
-	default:
-		return page.Items[0].status()
 	}
+	err = outbox.ErrNotFound
+	var one payment.Status
+	for n, each := range *found.Items {
+		switch {
+		case n == 0:
+			one, err = each.Status, nil
+		case each.Status.OutboxID != one.OutboxID:
+			one, err = payment.Status{}, fmt.Errorf("%w: %s and %s", outbox.ErrSeveralPayments, one.OutboxID, each.OutboxID)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, err)
+	}
+	return one, err
 }
 
 // Await waits until an instruction rests, by calls that wait for the outcome. If its payment is in
@@ -197,10 +240,7 @@ func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, erro
 			&answer); err != nil {
 			break
 		}
-		var next payment.Status
-		if next, err = answer.status(); err == nil {
-			last = next
-		}
+		last = answer.Status
 	}
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -208,9 +248,12 @@ func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, erro
 	return last, err
 }
 
+// answer is what a call is answered with. whole returns an error if it is not of the API.
+type answer interface{ whole() error }
+
 // call repeats a call until its answer is final, and decodes the answer.
 func (h *HTTP) call(
-	ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any,
+	ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into answer,
 ) error {
 	var last error
 	doubt := false // some attempt may have succeeded
@@ -235,7 +278,7 @@ func (h *HTTP) call(
 
 // once makes one attempt. It reports whether the answer is final.
 func (h *HTTP) once(
-	ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any,
+	ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into answer,
 ) (bool, error) {
 	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+patience)
 	defer cancel()
@@ -253,8 +296,11 @@ func (h *HTTP) once(
 		if err == nil {
 			err = json.Unmarshal(text, into)
 		}
+		if err == nil {
+			err = into.whole()
+		}
 		if err != nil {
-			return false, fmt.Errorf("%w: the answer was cut", silence(method))
+			return false, fmt.Errorf("%w: the answer was cut, or is not the API's", silence(method))
 		}
 		return true, nil
 	default:

@@ -94,7 +94,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 			if len(waited) > len(asks) {
 				return answer(http.StatusCreated, fmt.Sprintf(`{"outbox_id": %q}`, payment.NewID()))
 			}
-			response, err := answer(http.StatusServiceUnavailable, `{"title": "not now", "commit": "none"}`)
+			response, err := answer(http.StatusServiceUnavailable, ofAPI("unavailable", `"title": "not now", "commit": "none"`))
 			response.Header.Set("Retry-After", asks[len(waited)-1])
 			return response, err
 		})

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
@@ -16,6 +17,7 @@ import (
 
 // problem is an error in an answer.
 type problem struct {
+	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
 	Code   string `json:"code"`
@@ -26,8 +28,12 @@ type problem struct {
 	After  int    `json:"retry_after"` // seconds
 }
 
-// errNotSaid is the error if a call that changes nothing has no answer that can be read.
-var errNotSaid = errors.New("the API has given no answer that can be read")
+var (
+	// errNotSaid is the error if a call that changes nothing has no answer that can be read.
+	errNotSaid = errors.New("the API has given no answer that can be read")
+	// errNoPath is the error if an API does not have the path of a call. It has done nothing.
+	errNoPath = errors.New("the API has no such path: see whether the base URL is its address")
+)
 
 // silence is the error if what a call has done is not said.
 func silence(method string) error {
@@ -36,6 +42,13 @@ func silence(method string) error {
 	}
 	return outbox.ErrCommitUnknown
 }
+
+// ofAPI reports whether the API itself has answered with the problem. A gateway, which may answer anything at any time,
+// has not: what it says is said of no payment.
+func (p problem) ofAPI() bool { return strings.HasPrefix(p.Type, outbox.ProblemsAt) }
+
+// is reports whether the problem is of a type of the API.
+func (p problem) is(name string) bool { return p.Type == outbox.ProblemsAt+name+outbox.ProblemsEnd }
 
 // errOf returns the error that ingest.Ingest has for the same refusal of a call.
 func (p problem) errOf(method string, status int) error {
@@ -48,9 +61,11 @@ func (p problem) errOf(method string, status int) error {
 		fault.SQLState = outbox.StateToken
 	case status == http.StatusForbidden:
 		fault.SQLState = outbox.StateForbidden
-	case status == http.StatusNotFound:
+	case p.is("not-found") && method == http.MethodGet:
 		return outbox.ErrNotFound
-	case status == http.StatusTooManyRequests || p.Commit == "none":
+	case status == http.StatusNotFound:
+		return errNoPath
+	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || p.Commit == "none":
 		return fmt.Errorf("%w: %s", outbox.ErrBusy, p.Title)
 	case status >= 500:
 		return fmt.Errorf("%w: %s", silence(method), cmp.Or(p.Title, strconv.Itoa(status)))
@@ -83,11 +98,17 @@ func inSeconds(err error, seconds int) error {
 	return later{err, min(time.Duration(min(max(seconds, 0), 3600))*time.Second, askedMax)}
 }
 
-func refusal(method string, response *http.Response, text []byte) (bool, error) {
+// refusal returns the error of an answer that is no success, and whether it is final.
+func refusal(method string, response *http.Response, text []byte) (final bool, err error) {
 	var said problem
-	json.Unmarshal(text, &said) //nolint:errcheck // without a problem the status counts
-	err := said.errOf(method, response.StatusCode)
-	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode < 500 {
+	json.Unmarshal(text, &said) //nolint:errcheck // what is no problem has no type
+	if status := response.StatusCode; said.ofAPI() {
+		err = said.errOf(method, status)
+		final = status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
+	} else {
+		err = fmt.Errorf("%w: status %d, and not from the API", silence(method), status)
+	}
+	if final {
 		return true, err
 	}
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))

@@ -38,6 +38,10 @@ func (h *HTTP) send(
 	for name, values := range headers {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
+	if !inHeader(token) {
+		return nil, fmt.Errorf("%w: the token contains a character that no header can, such as the end of its line",
+			errNotSent)
+	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := h.client.Do(request)
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" && !connected.Load() {

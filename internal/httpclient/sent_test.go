@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -176,23 +175,4 @@ func TestLineRefusedForNow(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestCodeOfAGateway: a gateway that gives up has forwarded the call, whatever code it has for that.
-func TestCodeOfAGateway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		client := over(t, func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusGatewayTimeout, Header: http.Header{},
-				Body: io.NopCloser(strings.NewReader(`{"code": "GATEWAY_TIMEOUT", "title": "it takes too long"}`))}, nil
-		})
-		in := instruction("i-1", "k-1", `{}`)
-		_, one := client.Enqueue(t.Context(), in)
-		_, batch := client.EnqueueBatch(t.Context(), []payment.Instruction{in})
-		for what, err := range map[string]error{"one": one, "a batch": batch} {
-			if _, refused := errors.AsType[*outbox.Fault](err); refused || !errors.Is(err, outbox.ErrCommitUnknown) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-	})
 }

@@ -2,21 +2,24 @@ import type { components } from './schema.js'
 
 type Problem = components['schemas']['Problem']
 
-/** A call that was refused. `problem.field` and `problem.rule` are there to branch on. */
+/**
+ * A call that was refused. `problem.field` and `problem.rule` are there to branch on. Without a problem the answer was
+ * not of the API, but of something on the way to it, such as a gateway: it refuses nothing.
+ */
 export class RailheadError extends Error {
   constructor(readonly status: number, readonly problem: Problem | undefined) {
-    super(problem ? `${problem.title}${problem.detail ? ': ' + problem.detail : ''}` : `the API answered ${status}`)
+    super(problem ? `${problem.title}${problem.detail ? ': ' + problem.detail : ''}` : `status ${status}, and not from the API`)
     this.name = 'RailheadError'
   }
 
   /** Whether the same call may succeed later. */
   get retryable(): boolean {
-    return this.status === 429 || this.status >= 500
+    return !this.problem || this.status === 408 || this.status === 429 || this.status >= 500
   }
 
   /** Whether this very call may have been done all the same. Of one before it nothing is said. */
   get mayBeDone(): boolean {
-    return this.status >= 500 && this.problem?.commit !== 'none'
+    return !this.problem || (this.status >= 500 && this.problem.commit !== 'none')
   }
 }
 
@@ -33,8 +36,8 @@ export class UnknownOutcomeError extends Error {
 }
 
 /**
- * Nothing was done: the function that gives the token has failed, as `cause` says, so nothing was sent, and no earlier
- * attempt may have done the call, or a part of it. It may be repeated.
+ * Nothing was done: the function that gives the token has failed, or what it gave is no token, as `cause` says, so
+ * nothing was sent, and no earlier attempt may have done the call, or a part of it. It may be repeated.
  */
 export class NotSentError extends Error {
   constructor(cause: unknown) {

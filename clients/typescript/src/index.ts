@@ -35,7 +35,7 @@ export interface Options {
   attempts?: number
   /**
    * The wait before the first repetition, in ms, which doubles up to 10 s; 250 unless set. Where the API asks for a
-   * longer one, such as by a quota, it is kept, up to a minute.
+   * longer one, such as by a quota, it is kept, up to two minutes.
    */
   backoffMs?: number
   /** The longest that one attempt may take, in ms, in addition to what it is to wait for; 15,000 unless set. */
@@ -82,6 +82,8 @@ interface Request {
   patienceMs?: number
   idempotencyKey?: string
   signal?: AbortSignal | undefined
+  /** Whether an answer is what the API answers. */
+  whole?: (value: unknown) => boolean
 }
 
 interface Answer {
@@ -117,12 +119,12 @@ export class Railhead {
     if (!options.idempotencyKey) {
       throw new TypeError('an enqueue needs an idempotencyKey: a fresh one per retry is how a payment is made twice')
     }
-    const headers: Record<string, string> = { 'Content-Type': 'application/json', 'Idempotency-Key': options.idempotencyKey }
+    const headers: Record<string, string> = { 'Content-Type': 'application/json', 'Idempotency-Key': keyHeader(options.idempotencyKey) }
     if (options.wait) headers['Prefer'] = `wait=${Math.trunc(options.wait)}`
     if (options.traceparent) headers['traceparent'] = options.traceparent
     return this.#json({
       method: 'POST', path: '/v1/instructions', headers, body: JSON.stringify(instruction), patienceMs: (options.wait ?? 0) * 1000,
-      idempotencyKey: options.idempotencyKey, signal: options.signal,
+      idempotencyKey: options.idempotencyKey, signal: options.signal, whole: isInstruction,
     })
   }
 
@@ -130,14 +132,14 @@ export class Railhead {
   get(outboxId: string, options: CallOptions & { wait?: number } = {}): Promise<InstructionStatus> {
     const headers: Record<string, string> = options.wait ? { Prefer: `wait=${Math.trunc(options.wait)}` } : {}
     return this.#json({
-      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: (options.wait ?? 0) * 1000, signal: options.signal,
+      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: (options.wait ?? 0) * 1000, signal: options.signal, whole: isInstruction,
     })
   }
 
   /** One page of the archive's rows about an instruction. */
   attempts(outboxId: string, options: CallOptions & { after?: number; limit?: number } = {}): Promise<AttemptPage> {
     const query = queryOf({ after: options.after, limit: options.limit })
-    return this.#json({ method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}/attempts${query}`, signal: options.signal })
+    return this.#json({ method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}/attempts${query}`, signal: options.signal, whole: isPage })
   }
 
   /** One page of a participant's instructions. */
@@ -146,7 +148,7 @@ export class Railhead {
       participant_id: options.participantId, after: options.after, limit: options.limit, state: options.state,
       instruction_id: options.instructionId, idempotency_key: options.idempotencyKey,
     })
-    return this.#json({ method: 'GET', path: `/v1/instructions${query}`, signal: options.signal })
+    return this.#json({ method: 'GET', path: `/v1/instructions${query}`, signal: options.signal, whole: isPage })
   }
 
   /** All of a participant's instructions, page by page. */
@@ -163,7 +165,7 @@ export class Railhead {
   cancel(outboxId: string, reason: string, options: CallOptions = {}): Promise<InstructionStatus> {
     return this.#json({
       method: 'POST', path: `/v1/instructions/${encodeURIComponent(outboxId)}/cancel`, headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ reason }), signal: options.signal,
+      body: JSON.stringify({ reason }), signal: options.signal, whole: isInstruction,
     })
   }
 
@@ -198,7 +200,7 @@ export class Railhead {
         failure = answer.failure
         continue
       }
-      if (answer.status !== 200) {
+      if (answer.status < 200 || answer.status >= 300) {
         const refused = new RailheadError(answer.status, problemOf(answer.text))
         if (refused.mayBeDone) open.forEach((n) => doubtful.add(n))
         if (!refused.retryable) throw ended(refused)
@@ -252,8 +254,8 @@ export class Railhead {
       }
       if (answer.status >= 200 && answer.status < 300) {
         const value = parsed<T>(answer.text)
-        if (value !== undefined) return value
-        failure = new Error('the answer was cut')
+        if (value !== undefined && request.whole?.(value) !== false) return value
+        failure = new Error("the answer was cut, or is not the API's")
         doubtful ||= writes
         continue
       }
@@ -273,11 +275,12 @@ export class Railhead {
    */
   async #once(request: Request): Promise<Answer | { sent: boolean; failure: unknown }> {
     const { token } = this.#options
-    let inForce: string
+    let headers: Headers
     try {
       request.signal?.throwIfAborted()
-      inForce = typeof token === 'string' ? token : await token()
+      const inForce = typeof token === 'string' ? token : await token()
       request.signal?.throwIfAborted()
+      headers = new Headers({ ...request.headers, Authorization: `Bearer ${inForce}`, Accept: 'application/json' })
     } catch (failed) {
       return { sent: false, failure: new NotSentError(failed) }
     }
@@ -285,7 +288,7 @@ export class Railhead {
       const timeout = AbortSignal.timeout(this.#options.timeoutMs + (request.patienceMs ?? 0))
       const response = await this.#fetch(this.#options.baseUrl + request.path, {
         method: request.method,
-        headers: { ...request.headers, Authorization: `Bearer ${inForce}`, Accept: 'application/json' },
+        headers,
         body: request.body ?? null,
         redirect: 'error', // a token goes to the host that was named, and nowhere else
         signal: request.signal ? AbortSignal.any([request.signal, timeout]) : timeout,
@@ -332,9 +335,29 @@ function parsed<T>(text: string): T | undefined {
   }
 }
 
+/** The types of problems (RFC 9457, section 3.1.1) are pages under it. An error without one is not the API's. */
+const problemsAt = 'https://github.com/railhead-pay/railhead/blob/main/docs/problems/'
+
 function problemOf(text: string): Problem | undefined {
   const value = parsed<Problem>(text)
-  return value && typeof value.title === 'string' ? value : undefined
+  return typeof value?.type === 'string' && value.type.startsWith(problemsAt) && typeof value.title === 'string' ? value : undefined
+}
+
+function isInstruction(value: unknown): boolean {
+  return typeof (value as InstructionStatus | null)?.outbox_id === 'string'
+}
+
+function isPage(value: unknown): boolean {
+  return Array.isArray((value as InstructionPage | null)?.items)
+}
+
+/**
+ * The header of a key. As a string of structured fields (RFC 9651) it is sent as it is, where it would be changed on its
+ * way: spaces are cut off, and the API cuts the quotes of such a string off.
+ */
+function keyHeader(key: string): string {
+  if (/[^\t -~]/.test(key)) throw new TypeError('an idempotencyKey is 1 to 128 printable ASCII characters')
+  return key.trim() !== key || key.startsWith('"') ? `"${key}"` : key
 }
 
 function queryOf(parameters: Record<string, string | number | undefined>): string {

@@ -14,6 +14,7 @@ const instruction = (n) => ({
   instruction_id: `ts-${run}-${n}`, participant_id: 'p1', rail_type: 'bank',
   payload: { amount: '10.50', currency: 'EUR', debtor: { account: 'a' }, creditor: { account: 'b' } },
 })
+const type = 'https://github.com/railhead-pay/railhead/blob/main/docs/problems/unavailable.md'
 const key = (n) => ({ idempotencyKey: `ts-${run}-${n}-key` })
 
 test('enqueue, and the same again', async () => {
@@ -109,7 +110,7 @@ test('a batch under a quota', async () => {
 })
 
 test('an earlier attempt may have stored', async () => {
-  const problem = (status, commit) => ({ status, text: JSON.stringify({ title: 'refused', status, commit }) })
+  const problem = (status, commit) => ({ status, text: JSON.stringify({ type, title: 'refused', status, commit }) })
   const none = problem(503, 'none'), unknown = problem(503, 'unknown'), expired = problem(401), cut = { status: 201, text: '{"outbox' }
   const line = (status, commit) => ({ status: 200, text: JSON.stringify({ line: 1, status, problem: { title: 'refused', status, commit } }) + '\n' })
   const lost = undefined
@@ -200,7 +201,7 @@ test('a batch that is stored in part', async () => {
   const notSent = (e) => e instanceof NotSentError && e.cause === sealed
   const cases = [ // after the first answer
     ['never read', { says: [end()] }, refused(503)],
-    ['expired', { status: 401, says: [{ title: 'expired' }] }, refused(401)],
+    ['expired', { status: 401, says: [{ type, title: 'expired' }] }, refused(401)],
     ['no token', { failed: sealed }, notSent],
     ['ended in a pause', { stops: 'pause' }, (e) => e === enough],
     ['ended with a token', { stops: 'token' }, (e) => e === enough],
@@ -272,4 +273,43 @@ test('a line that is too long', async () => {
   const all = [950, 951, 952].map((n) => ({ ...instruction(n), idempotency_key: key(n).idempotencyKey }))
   all[1] = { ...all[1], payload: { ...all[1].payload, text: 'x'.repeat(300_000) } }
   assert.deepEqual((await client.enqueueBatch(all)).map((line) => line.status), [201, 413, 201])
+})
+
+test('what is not answered by the API refuses nothing', async () => {
+  const texts = ['', 'default backend - 404', 'null', '[]', '{"status": "ok"}', '{"items": null}', '{"title": "no", "commit": "none"}',
+    '{"type": "about:blank", "title": "no", "commit": "none"}', '{"code": "RH002", "title": "no"}']
+  for (const status of [200, 201, 202, 203, 400, 401, 403, 404, 408, 409, 422, 425, 429, 499, 500, 502, 503, 504]) {
+    for (const text of texts) {
+      let calls = 0
+      const scripted = new Railhead({ baseUrl, token, attempts: 2, backoffMs: 1, fetch: async () => (calls++, new Response(text, { status })) })
+      const ways = {
+        one: () => scripted.enqueue(instruction(960), key(960)), batch: () => scripted.enqueueBatch([{ ...instruction(960), idempotency_key: 'k' }]),
+        cancel: () => scripted.cancel('x', 'withdrawn'), get: () => scripted.get('x'), list: () => scripted.list({ participantId: 'p1' }), attempts: () => scripted.attempts('x'),
+      }
+      for (const [way, call] of Object.entries(ways)) await assert.rejects(call(), UnknownOutcomeError, `${way}, ${status} ${text}`)
+      assert.equal(calls, 12, `${status} ${text}`)
+    }
+  }
+})
+
+test('keys that a header changes', async () => {
+  for (const [n, text] of [`"${run}"`, `"${run}`, `""${run}""`, `${run}"`].entries()) {
+    const made = await client.enqueue(instruction(970 + n), { idempotencyKey: text })
+    assert.equal(made.idempotency_key, text)
+    const found = await client.list({ participantId: 'p1', idempotencyKey: text })
+    assert.deepEqual(found.items.map((each) => each.outbox_id), [made.outbox_id])
+  }
+  for (const text of [` ${run}`, `${run}\t`]) {
+    await assert.rejects(client.enqueue(instruction(980), { idempotencyKey: text }), (e) => e instanceof RailheadError && e.problem.field === 'idempotency_key', text)
+  }
+  for (const text of ['a\nb', 'ä', '\u20ac']) assert.throws(() => client.enqueue(instruction(980), { idempotencyKey: text }), TypeError)
+})
+
+test('a token that no header can contain is not sent', async () => {
+  let sent = 0
+  const scripted = new Railhead({ baseUrl, token: 'rht_se\ncret', attempts: 2, backoffMs: 1, fetch: async () => (sent++, new Response('')) })
+  for (const call of [scripted.enqueue(instruction(990), key(990)), scripted.enqueueBatch([{ ...instruction(990), idempotency_key: 'k' }]), scripted.get('x')]) {
+    await assert.rejects(call, NotSentError)
+  }
+  assert.equal(sent, 0)
 })
