@@ -113,7 +113,7 @@ var recorded = answer{status: http.StatusNoContent}
 // callback would change nothing, and some rails stop all reports after a 410. It answers 401 and
 // 400 for callbacks that will never be accepted; 404 for a payment or a rail that is not ours; and
 // 503 if the rail should repeat the callback, also for a payment that the database may have
-// forgotten.
+// forgotten, and after a body that did not come whole.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	railType := request.PathValue("rail_type")
 	reader, ok := r.readers[railType]
@@ -124,10 +124,15 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	ctx, span := r.begin(request.Context(), railType)
 	defer span.End()
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, callback.MaxBody))
-	if err != nil {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		r.watch.Received(railType, Unreadable)
-		http.Error(w, fmt.Sprintf("the body can't be read or is longer than %d bytes", callback.MaxBody),
-			http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("the body is longer than %d bytes", callback.MaxBody), http.StatusBadRequest)
+		return
+	}
+	if err != nil { // of the rest it is not known what it says
+		r.watch.Received(railType, Failed)
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "the body did not come whole and in time, send it again", http.StatusServiceUnavailable)
 		return
 	}
 	event, err := reader.Read(request.Header, body)

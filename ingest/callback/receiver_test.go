@@ -1,9 +1,12 @@
 package callback_test
 
 import (
+	"bufio"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -75,6 +78,25 @@ func TestRefusals(t *testing.T) {
 	}
 	w.hears("IN")
 	w.tells("after the true one", id, "DISPATCHING DISPATCHED(1)")
+}
+
+// TestCutCallback tests a report whose body does not come whole: the rail has to send it again.
+func TestCutCallback(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	w.must(err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST /callbacks/"+w.rail+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"key\"")
+	w.must(err)
+	w.must(conn.(*net.TCPConn).CloseWrite())
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	w.must(err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("%s, %v", answer.Status, answer.Header)
+	}
+	w.hears(callback.Failed)
 }
 
 // TestSentAgain tests that the same event is recognized by its id, and equal evidence by its
