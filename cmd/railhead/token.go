@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
@@ -179,7 +178,9 @@ func tokenRevokeCommand() *cobra.Command {
 			"the operator log.\n\n" +
 			"With --cells it is revoked in several cells at once, by RAILHEAD_OPERATOR_URL_EAST and so on. A cell that is\n" +
 			"away, or has not answered within 15 s, stops no other. The error names it, and the cells of the directory\n" +
-			"that --cells leaves out, and the command can be repeated. Without --cells it is revoked in one cell.",
+			"that --cells leaves out, and the command can be repeated. Without --cells it is revoked in one cell.\n\n" +
+			"Where a cell lacks the token and is putting one in force, its end is waited for, 15 s at most: after that the\n" +
+			"exit code is 7, and the command has to be repeated.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(cells) > 0 {
@@ -189,12 +190,11 @@ func tokenRevokeCommand() *cobra.Command {
 				ctx := cmd.Context()
 				was, err := operator.RevokeToken(ctx, args[0], reason)
 				if errors.Is(err, outbox.ErrNotFound) { // also where it is being put in force at this moment
-					err = withinCell(ctx, func(ctx context.Context) (err error) {
-						if err = operator.AwaitTokenActs(ctx); err == nil {
-							was, err = operator.RevokeToken(ctx, args[0], reason)
-						}
-						return err
-					})
+					if err = withinCell(ctx, operator.AwaitTokenActs); err != nil {
+						return &exitError{code: exitPartial, err: fmt.Errorf("this cell has no token %s, but may be putting it in "+
+							"force: repeat the command\n%w", bounded(args[0], 64), err)}
+					}
+					was, err = operator.RevokeToken(ctx, args[0], reason)
 				}
 				if err != nil {
 					return err

@@ -224,9 +224,13 @@ func TestTokenRevokedWhileItIsCreated(t *testing.T) {
 				"may be in force in EAST: repeat")
 		}
 		as, args := operator, revokeToken(id, "EAST,WEST")
-		if ends == "alone" {
-			as = command{t: t, env: []string{"RAILHEAD_OPERATOR_URL=" + w.cells["east"].URL(celltest.Operator)}}
-			args = args[:len(args)-2]
+		alone := command{t: t, env: []string{"RAILHEAD_OPERATOR_URL=" + w.cells["east"].URL(celltest.Operator)}}
+		switch ends {
+		case "alone":
+			as, args = alone, args[:len(args)-2]
+		case "killed, and waits on":
+			alone.behind(args[:len(args)-2]...)().wants(t, exitPartial, "has no token "+id+", but may be putting it in force: "+
+				"repeat the command", "another session is putting a token in force")
 		}
 		revoking := as.behind(args...)
 		looks := map[string]bool{}
