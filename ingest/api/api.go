@@ -143,7 +143,7 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, er
 	mux.HandleFunc("GET /v1/events", a.events)
 	mux.HandleFunc("OPTIONS /v1/events", a.events)
 	mux.HandleFunc("POST /v1/events/tokens", a.eventToken)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { kindNoPath.problem().write(w) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { kindNoOperation.problem().write(w) })
 	a.handler = a.guarded(mux)
 	return a, nil
 }

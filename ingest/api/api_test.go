@@ -193,7 +193,7 @@ func TestEnqueue(t *testing.T) {
 		{"send_once", d.post(spoiled(`"rail_type"`, `"send_once": "true", "rail_type"`), "k"), 422, []string{"field", "send_once", "rule", "FORM"}},
 		{"a priority", d.post(spoiled(`"rail_type"`, `"priority": 3, "rail_type"`), "k"), 422, []string{"field", "priority", "rule", "RANGE"}},
 		{"a key in the body", d.post(spoiled(`"rail_type"`, `"idempotency_key": "k", "rail_type"`), "k"), 422, []string{"field", "idempotency_key", "rule", "UNKNOWN_FIELD"}},
-		{"another path", d.call("GET", "/v2/instructions", ""), 404, []string{"type", outbox.ProblemsAt + "no-such-path.md"}},
+		{"another path", d.call("GET", "/v2/instructions", ""), 404, []string{"type", outbox.ProblemsAt + "no-such-operation.md"}},
 		{"another method", d.call("DELETE", "/v1/instructions/"+first.field("outbox_id"), ""), 404, nil},
 		{"a query that is not known", d.call("GET", "/v1/instructions?participant_id=p1&order=desc", ""), 400, nil},
 		{"a limit", d.call("GET", "/v1/instructions?participant_id=p1&limit=201", ""), 400, []string{"field", "query.limit"}},

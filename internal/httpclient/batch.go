@@ -69,7 +69,7 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]o
 				return nil, errors.Join(err, ended(last))
 			}
 		}
-		said, done, err := h.sendBatch(ctx, texts, open, results)
+		said, done, err := h.sendBatch(ctx, all, texts, open, results)
 		var left []int
 		taken = taken || slices.Contains(said, lineTaken)
 		for at, n := range open {
@@ -108,7 +108,7 @@ const (
 // answer is final. The result of a line that may be stored later is the refusal with which it was
 // answered last, if that has a code.
 func (h *HTTP) sendBatch(
-	ctx context.Context, texts [][]byte, open []int, results []outbox.ReceiptOrFault,
+	ctx context.Context, ins []payment.Instruction, texts [][]byte, open []int, results []outbox.ReceiptOrFault,
 ) (all []lineSaid, done bool, err error) {
 	all = make([]lineSaid, len(open))
 	var body bytes.Buffer
@@ -130,7 +130,7 @@ func (h *HTTP) sendBatch(
 	defer response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode >= 300 {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // what was cut is no problem of the API
-		done, err = refusal(http.MethodPost, response, text)
+		done, err = response.refusal(http.MethodPost, text)
 		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			for at := range all {
 				all[at] = lineNone
@@ -156,7 +156,9 @@ func (h *HTTP) sendBatch(
 		at := said.Line - 1
 		switch {
 		case said.Instruction != nil:
-			if said.Instruction.whole() == nil {
+			in := ins[open[at]]
+			key := payment.Key{InstructionID: in.InstructionID, IdempotencyKey: in.IdempotencyKey}
+			if said.Instruction.whole() == nil && said.Instruction.of(in.ParticipantID, key) == nil {
 				all[at], results[open[at]] = lineTaken, outbox.ReceiptOrFault{Receipt: said.Instruction.receipt()}
 			}
 		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
@@ -173,6 +175,13 @@ func (h *HTTP) sendBatch(
 				if fault, ok := errors.AsType[*outbox.Fault](err); ok && said.Problem.Commit == "none" {
 					results[open[at]].Fault = fault
 				}
+			}
+		}
+	}
+	if response.again { // over another connection what is not stored now may have been stored before
+		for at := range all {
+			if all[at] != lineTaken {
+				all[at], err = lineUnknown, inDoubt(true, err)
 			}
 		}
 	}

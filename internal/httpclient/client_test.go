@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,7 +75,9 @@ func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(made.Handler())
+	server := httptest.NewUnstartedServer(made.Handler())
+	server.Config.MaxHeaderBytes = 16 << 10 // as in made.Serve
+	server.Start()
 	t.Cleanup(server.Close)
 	token, _, err := operator.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, operator.NewToken{
 		Name: "a test", Participants: []string{"p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead},
@@ -131,6 +134,7 @@ func TestBothWays(t *testing.T) {
 			"a name twice":   {instruction(id+"-2", key+"-2", `{"amount": "9", "amount": "8", "currency": "EUR"}`), outbox.ErrInvalid, outbox.StateInvalid, ""},
 			"a space":        {instruction(id+"-2", " "+key+"-2", valid), outbox.ErrInvalid, outbox.StateInvalid, "idempotency_key"},
 			"a tab":          {instruction(id+"-2", key+"-2\t", valid), outbox.ErrInvalid, outbox.StateInvalid, "idempotency_key"},
+			"too long":       {instruction(id+"-2", strings.Repeat("k", 40_000), valid), outbox.ErrInvalid, outbox.StateInvalid, "idempotency_key"},
 			"a line":         {instruction(id+"-2", key+"\n2", valid), outbox.ErrInvalid, outbox.StateInvalid, "idempotency_key"},
 			"no JSON at all": {instruction(id+"-2", key+"-2", `{`), outbox.ErrInvalid, outbox.StateInvalid, ""},
 		} {
@@ -146,7 +150,8 @@ func TestBothWays(t *testing.T) {
 		}
 		for n, key := range []string{`"` + way + `"`, `"` + way, way + `"`, `""` + way + `""`, way + ` "`, `"` + way[:1] + `"`} {
 			in := instruction(fmt.Sprint(way, "-quoted-", n), key, valid)
-			in.Headers = map[string]string{"traceparent": "no\ntrace"}
+			in.Headers = map[string]string{"traceparent": []string{"no\ntrace",
+				strings.Repeat("x", map[string]int{"http": 40_000, "sql": 2_000}[way])}[n%2]}
 			made, err := c.Enqueue(t.Context(), in)
 			found, statusErr := c.Status(t.Context(), payment.Key{InstructionID: in.InstructionID, IdempotencyKey: key})
 			if err != nil || statusErr != nil || found.OutboxID != made.OutboxID {

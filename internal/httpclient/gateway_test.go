@@ -64,18 +64,18 @@ func TestAnswersOfAGateway(t *testing.T) {
 	}
 }
 
-// TestNoSuchPath: an API that lacks the path has done nothing, and says nothing of a payment. An older one calls it
-// not-found.
-func TestNoSuchPath(t *testing.T) {
+// TestNoSuchOperation: an API that lacks the operation has done nothing, and says nothing of a payment. An older one
+// calls it not-found.
+func TestNoSuchOperation(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"no-such-path", "not-found"} {
+	for _, name := range []string{"no-such-operation", "not-found"} {
 		calls := 0
 		client := over(t, func(*http.Request) (*http.Response, error) {
 			calls++
 			return answer(http.StatusNotFound, ofAPI(name, `"title": "no"`))
 		})
 		for way, err := range ways(client) {
-			if err == nil || errors.Is(err, outbox.ErrCommitUnknown) || !strings.Contains(err.Error(), "no such path") {
+			if err == nil || errors.Is(err, outbox.ErrCommitUnknown) || !strings.Contains(err.Error(), "no such operation") {
 				t.Errorf("%s, %s: %v", name, way, err)
 			}
 			for _, each := range definite {
@@ -174,4 +174,46 @@ func TestTokenOfTwoLines(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAnotherPayment: an answer about another payment, such as one that a cache keeps by the key alone, is none.
+func TestAnotherPayment(t *testing.T) {
+	t.Parallel()
+	of := func(instruction, participant, key, state string) string {
+		return fmt.Sprintf(`{"instruction_id": %q, "participant_id": %q, "idempotency_key": %q, "state": %q, "outbox_id": %q}`,
+			instruction, participant, key, state, payment.NewID())
+	}
+	for text, taken := range map[string]bool{
+		of("i", "p1", "k", "DISPATCHED"):     true,
+		of("i", "p1", "", "ELSEWHERE"):       true,
+		of("i", "p1", "", "DISPATCHED"):      false,
+		of("other", "p1", "k", "DISPATCHED"): false,
+		of("i", "p2", "k", "DISPATCHED"):     false,
+		of("i", "p1", "other", "DISPATCHED"): false,
+		of("i", "p1", "other", "ELSEWHERE"):  false,
+		of("I", "p1", "k", "DISPATCHED"):     false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := over(t, func(request *http.Request) (*http.Response, error) {
+				switch {
+				case strings.HasSuffix(request.URL.Path, "/batch"):
+					return answer(http.StatusOK, `{"line": 1, "status": 201, "instruction": `+text+"}\n"+ended)
+				case request.Method == http.MethodGet && request.URL.Path == "/v1/instructions":
+					return answer(http.StatusOK, `{"items": [`+text+`]}`)
+				default:
+					return answer(http.StatusOK, text)
+				}
+			})
+			for way, err := range ways(client) {
+				writes := way == "enqueue" || way == "batch"
+				if way == "await" && errors.Is(err, outbox.ErrOtherCell) {
+					err = nil
+				}
+				if taken != (err == nil) || errors.Is(err, outbox.ErrCommitUnknown) != (writes && !taken) ||
+					errors.Is(err, outbox.ErrNotFound) {
+					t.Errorf("%s, %s: %v", text, way, err)
+				}
+			}
+		})
+	}
 }

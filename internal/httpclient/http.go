@@ -41,6 +41,8 @@ const (
 	askedMax     = 2 * time.Minute  // that an answer asks to wait for
 	waitMax      = 25 * time.Second // for an outcome, in one call
 	answerMax    = 4 << 20          // bytes, of an answer to anything but a batch
+	keyMax       = 128              // bytes, of a key
+	traceMax     = 1024             // bytes, of a trace that the API keeps
 	batchItemMax = 10_000
 )
 
@@ -104,7 +106,10 @@ func bodyOf(in payment.Instruction) instruction {
 
 // shown is an instruction in an answer.
 type shown struct {
-	OutboxID string `json:"outbox_id"`
+	OutboxID       string `json:"outbox_id"`
+	InstructionID  string `json:"instruction_id"`
+	ParticipantID  string `json:"participant_id"`
+	IdempotencyKey string `json:"idempotency_key"`
 	payment.Status
 	Replayed bool     `json:"replayed"`
 	Differs  []string `json:"differs"`
@@ -116,14 +121,39 @@ func (s *shown) whole() (err error) {
 	return err
 }
 
+// errAnother is the error if an answer is about another payment: something on the way, such as a cache that knows a
+// key and not the participant, has answered in the place of the API.
+var errAnother = errors.New("it is about another payment")
+
+// of returns errAnother unless it is the instruction of a participant with a key. Of one that is in another cell the
+// API may know the digest of the key alone.
+func (s *shown) of(participantID string, key payment.Key) error {
+	if s.InstructionID != key.InstructionID || s.ParticipantID != participantID ||
+		s.IdempotencyKey != key.IdempotencyKey && (s.IdempotencyKey != "" || s.State != payment.Elsewhere) {
+		return errAnother
+	}
+	return nil
+}
+
+// one is an instruction in an answer, which has to be that of a participant with a key.
+type one struct {
+	shown
+	participantID string
+	key           payment.Key
+}
+
+func (o *one) whole() error { return errors.Join(o.shown.whole(), o.of(o.participantID, o.key)) }
+
 func (s *shown) receipt() payment.Receipt {
 	return payment.Receipt{OutboxID: s.Status.OutboxID, SequenceID: s.SequenceID, CreatedAt: s.CreatedAt, State: s.State,
 		Replayed: s.Replayed, Differs: s.Differs}
 }
 
-// page is a page of instructions in an answer.
+// page is a page of instructions in an answer, which have to be those of a participant with a key.
 type page struct {
-	Items *[]shown `json:"items"`
+	Items         *[]shown `json:"items"`
+	participantID string
+	key           payment.Key
 }
 
 // whole returns an error unless it is a page of the API. That has no null in the place of no items.
@@ -132,7 +162,8 @@ func (p *page) whole() error {
 		return errors.New("it is not a page of instructions")
 	}
 	for n := range *p.Items {
-		if err := (*p.Items)[n].whole(); err != nil {
+		each := &(*p.Items)[n]
+		if err := errors.Join(each.whole(), each.of(p.participantID, p.key)); err != nil {
 			return err
 		}
 	}
@@ -147,17 +178,21 @@ func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Rec
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, notJSON(in))
 	}
 	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {keyHeader(in.IdempotencyKey)}}
-	if !inHeader(in.IdempotencyKey) {
+	if len(in.IdempotencyKey) > keyMax || !inHeader(in.IdempotencyKey) {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, &outbox.Fault{
 			SQLState: outbox.StateInvalid, Field: "idempotency_key", Rule: "FORM",
 			Message: "idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends"})
 	}
-	for _, name := range []string{"traceparent", "tracestate"} {
-		if value := in.Headers[name]; value != "" && inHeader(value) { // what no header can contain is no trace
-			headers.Set(name, value)
+	// What the API does not keep as a trace prevents no payment.
+	if parent, state := in.Headers["traceparent"], in.Headers["tracestate"]; len(parent)+len(state) <= traceMax {
+		for name, value := range map[string]string{"traceparent": parent, "tracestate": state} {
+			if value != "" && inHeader(value) {
+				headers.Set(name, value)
+			}
 		}
 	}
-	var answer shown
+	answer := one{participantID: in.ParticipantID, key: payment.Key{InstructionID: in.InstructionID,
+		IdempotencyKey: in.IdempotencyKey}}
 	if err := h.call(ctx, http.MethodPost, "/v1/instructions", headers, body, 0, &answer); err != nil {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
 	}
@@ -197,31 +232,34 @@ func notJSON(in payment.Instruction) *outbox.Fault {
 func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, error) {
 	query := url.Values{"participant_id": {h.config.ParticipantID}, "instruction_id": {key.InstructionID},
 		"idempotency_key": {key.IdempotencyKey}}
-	var found page
+	found := page{participantID: h.config.ParticipantID, key: key}
 	err := h.call(ctx, http.MethodGet, "/v1/instructions?"+query.Encode(), nil, nil, 0, &found)
 	if errors.Is(err, outbox.ErrNotFound) {
-		err = errNoPath // of a list 404 says nothing of a payment
+		err = errNoOperation // of a list 404 says nothing of a payment
 	}
 	if err != nil {
 		return payment.Status{}, fmt.Errorf("status of instruction %q: %w", key.InstructionID, err)
 	}
-	err = outbox.ErrNotFound
-	var one payment.Status
-	for n, each := range *found.Items {
-		switch {
-		case n == 0:
-			one, err = each.Status, nil
-		case each.Status.OutboxID != one.OutboxID:
-			one, err = payment.Status{}, fmt.Errorf("%w: %s and %s", outbox.ErrSeveralPayments, one.OutboxID, each.OutboxID)
-		}
-		if err != nil {
-			break
-		}
-	}
+	status, err := found.status()
 	if err != nil {
 		err = fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, err)
 	}
-	return one, err
+	return status, err
+}
+
+// status returns that of the one payment of the page.
+func (p *page) status() (payment.Status, error) {
+	if len(*p.Items) == 0 {
+		return payment.Status{}, outbox.ErrNotFound
+	}
+	first := (*p.Items)[0].Status
+	for _, each := range *p.Items {
+		if each.Status.OutboxID != first.OutboxID {
+			return payment.Status{}, fmt.Errorf("%w: %s and %s", outbox.ErrSeveralPayments, first.OutboxID,
+				each.Status.OutboxID)
+		}
+	}
+	return first, nil
 }
 
 // Await waits until an instruction rests, by calls that wait for the outcome. If its payment is in
@@ -234,7 +272,7 @@ func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, erro
 				"participant was moved", outbox.ErrOtherCell, key.InstructionID)
 			break
 		}
-		var answer shown
+		answer := one{participantID: h.config.ParticipantID, key: key}
 		headers := http.Header{"Prefer": {fmt.Sprintf("wait=%d", int(waitMax.Seconds()))}}
 		if err = h.call(ctx, http.MethodGet, "/v1/instructions/"+last.OutboxID.String(), headers, nil, waitMax,
 			&answer); err != nil {
@@ -304,6 +342,6 @@ func (h *HTTP) once(
 		}
 		return true, nil
 	default:
-		return refusal(method, response, text)
+		return response.refusal(method, text)
 	}
 }

@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,51 @@ import (
 // transport answers without a network.
 type transport func(*http.Request) (*http.Response, error)
 
-func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
+// RoundTrip makes the call. An instruction in the answer that has no name yet is the one that was asked for.
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	var asked []byte
+	if request.Body != nil {
+		var err error
+		if asked, err = io.ReadAll(request.Body); err != nil {
+			return nil, err
+		}
+		request.Body = io.NopCloser(bytes.NewReader(asked))
+	}
+	response, err := t(request)
+	if err != nil || response.Body == nil {
+		return response, err
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSpace(string(asked)), "\n")
+	said := strings.SplitAfter(string(text), "\n")
+	for n, each := range said {
+		var line struct {
+			Line int `json:"line"`
+		}
+		if json.Unmarshal([]byte(each), &line) == nil && line.Line <= len(lines) {
+			said[n] = named(each, lines[max(line.Line, 1)-1], request)
+		}
+	}
+	response.Body = io.NopCloser(strings.NewReader(strings.Join(said, "")))
+	return response, nil
+}
+
+// named gives the instructions of an answer the names of the one that was asked for.
+func named(said, line string, request *http.Request) string {
+	in := struct {
+		InstructionID  string `json:"instruction_id"`
+		IdempotencyKey string `json:"idempotency_key"`
+	}{"i", "k"} // what a reading asks for
+	json.Unmarshal([]byte(line), &in) //nolint:errcheck // a reading has no body
+	if key := request.Header.Get("Idempotency-Key"); key != "" {
+		in.IdempotencyKey = key
+	}
+	return strings.ReplaceAll(said, `{"outbox_id"`, fmt.Sprintf(`{"instruction_id": %q, "participant_id": "p1", `+
+		`"idempotency_key": %q, "outbox_id"`, in.InstructionID, in.IdempotencyKey))
+}
 
 func answer(status int, text string) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))}, nil

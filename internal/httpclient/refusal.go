@@ -31,8 +31,8 @@ type problem struct {
 var (
 	// errNotSaid is the error if a call that changes nothing has no answer that can be read.
 	errNotSaid = errors.New("the API has given no answer that can be read")
-	// errNoPath is the error if an API does not have the path of a call. It has done nothing.
-	errNoPath = errors.New("the API has no such path: see whether the base URL is its address")
+	// errNoOperation is the error if an API does not have the operation of a call. It has done nothing.
+	errNoOperation = errors.New("the API has no such operation: see whether the base URL is its address")
 )
 
 // silence is the error if what a call has done is not said.
@@ -64,7 +64,7 @@ func (p problem) errOf(method string, status int) error {
 	case p.is("not-found") && method == http.MethodGet:
 		return outbox.ErrNotFound
 	case status == http.StatusNotFound:
-		return errNoPath
+		return errNoOperation
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || p.Commit == "none":
 		return fmt.Errorf("%w: %s", outbox.ErrBusy, p.Title)
 	case status >= 500:
@@ -93,6 +93,12 @@ type later struct {
 
 func (l later) Unwrap() error { return l.error }
 
+// askedFor returns the time after which an error may disappear; 0: none was asked for.
+func askedFor(err error) time.Duration {
+	asked, _ := errors.AsType[later](err)
+	return asked.after
+}
+
 // inSeconds is an error whose call may succeed then.
 func inSeconds(err error, seconds int) error {
 	return later{err, min(time.Duration(min(max(seconds, 0), 3600))*time.Second, askedMax)}
@@ -119,8 +125,8 @@ func refusal(method string, response *http.Response, text []byte) (final bool, e
 func (h *HTTP) pause(ctx context.Context, repetition int, last error) error {
 	wait := min(h.config.Backoff<<min(repetition-1, 16), backoffMax)
 	wait -= time.Duration(rand.Int64N(int64(wait)/2 + 1))
-	if asked, ok := errors.AsType[later](last); ok && asked.after > 0 {
-		wait = max(wait, asked.after+time.Duration(rand.Int64N(int64(h.config.Backoff)/2+1)))
+	if asked := askedFor(last); asked > 0 {
+		wait = max(wait, asked+time.Duration(rand.Int64N(int64(h.config.Backoff)/2+1)))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

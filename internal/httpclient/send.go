@@ -14,38 +14,54 @@ import (
 // errNotSent is the error if an attempt has ended before anything was sent, so that it has stored nothing.
 var errNotSent = errors.New("nothing was sent")
 
+// sent is the answer to a request. What it refuses is said of the last connection alone if it was sent over several.
+type sent struct {
+	*http.Response
+	again bool
+}
+
+// refusal returns the error of an answer that is no success, and whether it is final.
+func (s sent) refusal(method string, text []byte) (final bool, err error) {
+	final, err = refusal(method, s.Response, text)
+	if s.again && method != http.MethodGet {
+		err = later{inDoubt(true, err), askedFor(err)}
+	}
+	return final, err
+}
+
 // send makes one request. Its error is errNotSent if no byte of it was sent.
 func (h *HTTP) send(
 	ctx context.Context, method, path string, headers http.Header, body io.Reader,
-) (*http.Response, error) {
+) (answer sent, err error) {
 	token, err := h.config.Token(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: getting the token: %w", errNotSent, err)
+		return sent{}, fmt.Errorf("%w: getting the token: %w", errNotSent, err)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		return sent{}, fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	// Package net/http sends a request with an idempotency key again by itself if an idle connection breaks under it:
-	// an error of the second connection does not mean that nothing was sent over the first one.
-	var connected atomic.Bool
+	// Package net/http sends a request with an idempotency key again by itself if an idle connection breaks under it, and
+	// the configured transport may do so, too: neither an error nor a refusal by the second connection means that the
+	// request over the first one has done nothing.
+	var connections atomic.Int32
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { connections.Add(1) },
 	})
 	request, err := http.NewRequestWithContext(traced, method, h.config.BaseURL+path, body)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		return sent{}, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	for name, values := range headers {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	if !inHeader(token) {
-		return nil, fmt.Errorf("%w: the token contains a character that no header can, such as the end of its line",
+		return sent{}, fmt.Errorf("%w: the token contains a character that no header can, such as the end of its line",
 			errNotSent)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := h.client.Do(request)
-	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" && !connected.Load() {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" && connections.Load() == 0 {
+		return sent{}, fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	return response, err
+	return sent{response, connections.Load() > 1}, err
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -78,7 +81,8 @@ func TestSentBeforeTheConnectionFailed(t *testing.T) {
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) == 1 {
 			w.WriteHeader(http.StatusCreated)
-			fmt.Fprintf(w, `{"outbox_id": %q}`, payment.NewID())
+			fmt.Fprintf(w, `{"outbox_id": %q, "instruction_id": "i-1", "participant_id": "p1", "idempotency_key": "k-1"}`,
+				payment.NewID())
 			return
 		}
 		server.Listener.Close()
@@ -98,6 +102,65 @@ func TestSentBeforeTheConnectionFailed(t *testing.T) {
 	_, err = client.Enqueue(t.Context(), instruction("i-2", "k-2", `{}`))
 	if !errors.Is(err, outbox.ErrCommitUnknown) || !errors.Is(err, syscall.ECONNREFUSED) || calls.Load() != 2 {
 		t.Errorf("%d calls: %v", calls.Load(), err)
+	}
+}
+
+// TestSentOverTwoConnections: what is refused by the connection over which package net/http, or the transport, sends a
+// call again may have been done over the one before. That is so of no reading.
+func TestSentOverTwoConnections(t *testing.T) {
+	t.Parallel()
+	for what, refusal := range map[string]string{
+		"401": ofAPI("unauthorized", `"title": "no"`), "403": ofAPI("forbidden", `"title": "no"`),
+		"422": ofAPI("invalid-instruction", `"title": "no", "code": "RH002"`),
+		"429": ofAPI("over-quota", `"title": "no"`), "503": ofAPI("unavailable", `"title": "no", "commit": "none"`),
+	} {
+		status, err := strconv.Atoi(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			switch calls.Add(1) {
+			case 1:
+				fmt.Fprintf(w, `{"outbox_id": %q, "instruction_id": "i-1", "participant_id": "p1", "idempotency_key": "k-1"}`,
+					payment.NewID())
+			case 2: // it is stored, and the API dies
+				panic(http.ErrAbortHandler)
+			default:
+				w.WriteHeader(status)
+				io.WriteString(w, refusal) //nolint:errcheck // a test
+			}
+		}))
+		own := &http.Transport{}
+		client, err := httpclient.NewHTTP(httpclient.Config{BaseURL: server.URL, Attempts: 1, Transport: own,
+			Token: func(context.Context) (string, error) { return "token", nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Enqueue(t.Context(), instruction("i-1", "k-1", `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Enqueue(t.Context(), instruction("i-2", "k-2", `{}`))
+		if calls.Load() != 3 || !errors.Is(err, outbox.ErrCommitUnknown) {
+			t.Errorf("%s: %d calls: %v", what, calls.Load(), err)
+		}
+		own.CloseIdleConnections()
+		server.Close()
+	}
+	for _, text := range []string{lineOne + "\n" + ended, unread, `{"line": 1, "status": 429, "problem": {"title": "full"}}`,
+		ofAPI("unauthorized", `"title": "no"`), ofAPI("unavailable", `"title": "no", "commit": "none", "retry_after": 30`)} {
+		synctest.Test(t, func(t *testing.T) {
+			client := over(t, func(request *http.Request) (*http.Response, error) {
+				for range 2 {
+					httptrace.ContextClientTrace(request.Context()).GotConn(httptrace.GotConnInfo{})
+				}
+				return answer(map[bool]int{true: 401, false: 200}[strings.HasPrefix(text, `{"type"`)], text)
+			})
+			results, err := client.EnqueueBatch(t.Context(), []payment.Instruction{instruction("i-1", "k-1", `{}`)})
+			if !errors.Is(err, outbox.ErrCommitUnknown) {
+				t.Errorf("%s: %+v, %v", text, results, err)
+			}
+		})
 	}
 }
 

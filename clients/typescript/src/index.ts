@@ -121,10 +121,12 @@ export class Railhead {
     }
     const headers: Record<string, string> = { 'Content-Type': 'application/json', 'Idempotency-Key': keyHeader(options.idempotencyKey) }
     if (options.wait) headers['Prefer'] = `wait=${Math.trunc(options.wait)}`
-    if (options.traceparent) headers['traceparent'] = options.traceparent
+    // What is no trace prevents no payment.
+    if (options.traceparent && /^[ -~]{1,1024}$/.test(options.traceparent)) headers['traceparent'] = options.traceparent
     return this.#json({
       method: 'POST', path: '/v1/instructions', headers, body: JSON.stringify(instruction), patienceMs: (options.wait ?? 0) * 1000,
-      idempotencyKey: options.idempotencyKey, signal: options.signal, whole: isInstruction,
+      idempotencyKey: options.idempotencyKey, signal: options.signal,
+      whole: (value) => isOf(value, instruction, options.idempotencyKey),
     })
   }
 
@@ -132,7 +134,8 @@ export class Railhead {
   get(outboxId: string, options: CallOptions & { wait?: number } = {}): Promise<InstructionStatus> {
     const headers: Record<string, string> = options.wait ? { Prefer: `wait=${Math.trunc(options.wait)}` } : {}
     return this.#json({
-      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: (options.wait ?? 0) * 1000, signal: options.signal, whole: isInstruction,
+      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: (options.wait ?? 0) * 1000, signal: options.signal,
+      whole: (value) => isInstruction(value) && (value as InstructionStatus).outbox_id === outboxId,
     })
   }
 
@@ -165,7 +168,8 @@ export class Railhead {
   cancel(outboxId: string, reason: string, options: CallOptions = {}): Promise<InstructionStatus> {
     return this.#json({
       method: 'POST', path: `/v1/instructions/${encodeURIComponent(outboxId)}/cancel`, headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ reason }), signal: options.signal, whole: isInstruction,
+      body: JSON.stringify({ reason }), signal: options.signal,
+      whole: (value) => isInstruction(value) && (value as InstructionStatus).outbox_id === outboxId,
     })
   }
 
@@ -217,7 +221,8 @@ export class Railhead {
           if (read < open.length) failure = notRead(line.problem)
         }
         const at = line?.line === undefined ? undefined : open[line.line - 1]
-        if (line && at !== undefined) said.set(at, { ...line, line: at + 1 })
+        const foreign = at !== undefined && line?.instruction && !isOf(line.instruction, instructions[at]!, instructions[at]!.idempotency_key)
+        if (line && at !== undefined && !foreign) said.set(at, { ...line, line: at + 1 })
         after = String(Math.max(Number(after ?? 0), line?.problem?.retry_after ?? 0))
       }
       for (const [at, n] of open.entries()) {
@@ -345,6 +350,13 @@ function problemOf(text: string): Problem | undefined {
 
 function isInstruction(value: unknown): boolean {
   return typeof (value as InstructionStatus | null)?.outbox_id === 'string'
+}
+
+/** Whether an answer is about the instruction: a cache on the way may know its key, and not its participant. */
+function isOf(value: unknown, instruction: Instruction, idempotencyKey: string): boolean {
+  const got = value as InstructionStatus | null
+  return isInstruction(got) && got?.instruction_id === instruction.instruction_id &&
+    got?.participant_id === instruction.participant_id && got?.idempotency_key === idempotencyKey
 }
 
 function isPage(value: unknown): boolean {

@@ -15,6 +15,11 @@ const instruction = (n) => ({
   payload: { amount: '10.50', currency: 'EUR', debtor: { account: 'a' }, creditor: { account: 'b' } },
 })
 const type = 'https://github.com/railhead-pay/railhead/blob/main/docs/problems/unavailable.md'
+// The lines of an answer, with the instructions that the lines of the call ask for.
+const answering = (init, lines) => {
+  const asked = String(init.body).trim().split('\n').map((line) => JSON.parse(line))
+  return new Response(lines.map((line) => JSON.stringify({ ...line, ...(line.instruction && { instruction: { outbox_id: 'x', ...asked[line.line - 1] } }) }) + '\n').join(''))
+}
 const key = (n) => ({ idempotencyKey: `ts-${run}-${n}-key` })
 
 test('enqueue, and the same again', async () => {
@@ -97,9 +102,8 @@ test('a batch under a quota', async () => {
     baseUrl, token, attempts: 2, backoffMs: 1,
     fetch: async (_, init) => {
       const after = ++calls === 1 ? 1 : undefined
-      const lines = String(init.body).trim().split('\n').map((_, n) => JSON.stringify(
-        n < 2 ? { line: n + 1, status: 201, instruction: {} } : { line: n + 1, status: 429, problem: { title: 'over', status: 429, retry_after: after } }))
-      return new Response(lines.join('\n') + '\n')
+      return answering(init, String(init.body).trim().split('\n').map((_, n) => (
+        n < 2 ? { line: n + 1, status: 201, instruction: {} } : { line: n + 1, status: 429, problem: { title: 'over', status: 429, retry_after: after } })))
     },
   })
   const began = Date.now()
@@ -158,7 +162,7 @@ test('lines that were not read', async () => {
     let calls = 0
     const scripted = new Railhead({
       baseUrl, token, attempts: 3, backoffMs: 1,
-      fetch: async () => new Response(says[Math.min(calls++, says.length - 1)].map((line) => JSON.stringify(line) + '\n').join('')),
+      fetch: async (_, init) => answering(init, says[Math.min(calls++, says.length - 1)]),
     })
     const what = JSON.stringify(says)
     const began = Date.now()
@@ -219,11 +223,11 @@ test('a batch that is stored in part', async () => {
           if (failed) throw failed
           return token
         },
-        fetch: async (_, { signal }) => {
-          signal.throwIfAborted()
+        fetch: async (_, init) => {
+          init.signal.throwIfAborted()
           if (sent++ === 0) {
             if (stops === 'pause') setTimeout(() => stop.abort(enough), 20)
-            return new Response((begins ? [line(1, begins), end(1)] : [end()]).map((each) => JSON.stringify(each) + '\n').join(''))
+            return answering(init, begins ? [line(1, begins), end(1)] : [end()])
           }
           return new Response(says.map((each) => JSON.stringify(each) + '\n').join(''), { status })
         },
@@ -312,4 +316,26 @@ test('a token that no header can contain is not sent', async () => {
     await assert.rejects(call, NotSentError)
   }
   assert.equal(sent, 0)
+})
+
+test('an answer about another payment is none', async () => {
+  const mine = { outbox_id: 'x', ...instruction(995), idempotency_key: key(995).idempotencyKey }
+  for (const other of [{}, { instruction_id: 'other' }, { participant_id: 'p2' }, { idempotency_key: 'other' }]) {
+    const scripted = new Railhead({
+      baseUrl, token, attempts: 2, backoffMs: 1,
+      fetch: async (url) => new Response(JSON.stringify(String(url).endsWith('/batch') ? { line: 1, status: 201, instruction: { ...mine, ...other } } : { ...mine, ...other }), { status: 201 }),
+    })
+    for (const call of [scripted.enqueue(instruction(995), key(995)), scripted.enqueueBatch([{ ...instruction(995), idempotency_key: key(995).idempotencyKey }])]) {
+      if (Object.keys(other).length === 0) await call
+      else await assert.rejects(call, UnknownOutcomeError, JSON.stringify(other))
+    }
+    await assert.rejects(scripted.get('y'), UnknownOutcomeError)
+  }
+})
+
+test('what is no trace prevents no payment', async () => {
+  for (const traceparent of ['a\nb', '\u20ac', 'x'.repeat(40_000)]) {
+    const made = await client.enqueue(instruction(996), { ...key(996), traceparent })
+    assert.equal(made.instruction_id, instruction(996).instruction_id)
+  }
 })
