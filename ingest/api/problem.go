@@ -54,7 +54,7 @@ var (
 	kindUnauthorized  = kind{"unauthorized", 401, "The request shows no token that is in force"}
 	kindForbidden     = kind{"forbidden", 403, "The token is not for this"}
 	kindNotFound      = kind{"not-found", 404, "There is no such instruction"}
-	kindNoOperation        = kind{"no-such-operation", 404, "The API has no such operation"}
+	kindNoOperation   = kind{"no-such-operation", 404, "The API has no such operation"}
 	kindMethod        = kind{"method-not-allowed", 405, "The method is not one of this path"}
 	kindSlow          = kind{"request-timeout", 408, "The request did not come in time"}
 	kindKeyReused     = kind{"key-reused", 409, "The Idempotency-Key was used with other content"}
