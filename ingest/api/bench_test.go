@@ -11,7 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/ingest/api"
 )
 
-// BenchmarkEnqueue is what a call costs the API itself: without the network, the database and package net/http's server.
+// BenchmarkEnqueue is what a call costs the API itself: without the network, the database and the server of package
+// net/http.
 func BenchmarkEnqueue(b *testing.B) {
 	made, err := api.New(api.Config{}, newFake(), nil, slog.New(slog.DiscardHandler))
 	if err != nil {

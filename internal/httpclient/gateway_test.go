@@ -217,3 +217,48 @@ func TestAnotherPayment(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingIsLeftOfARejectedAnswer: what the answer about another payment says is no part of the next one, which
+// leaves it out.
+func TestNothingIsLeftOfARejectedAnswer(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"enqueue", "status", "await"} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			client := over(t, func(request *http.Request) (*http.Response, error) {
+				calls++
+				text := fmt.Sprintf(`{"instruction_id": "i", "participant_id": "p1", "idempotency_key": "k", "state": "ELSEWHERE", `+
+					`"outbox_id": %q}`, payment.NewID())
+				if calls == 1 {
+					text = fmt.Sprintf(`{"instruction_id": "i", "participant_id": "p2", "idempotency_key": "k", "state": "FAILED", `+
+						`"certainty": "REFUSED", "waits_for_person": true, "rail_reference": "R", "replayed": true, "differs": `+
+						`["expires_at"], "outbox_id": %q}`, payment.NewID())
+				}
+				if request.Method == http.MethodGet {
+					text = `{"items": [` + text + `]}`
+				}
+				return answer(http.StatusOK, text)
+			})
+			key := payment.Key{InstructionID: "i", IdempotencyKey: "k"}
+			var receipt payment.Receipt
+			var status payment.Status
+			var err error
+			switch name {
+			case "enqueue":
+				receipt, err = client.Enqueue(t.Context(), instruction("i", "k", `{}`))
+			case "status":
+				status, err = client.Status(t.Context(), key)
+			case "await":
+				if status, err = client.Await(t.Context(), key); errors.Is(err, outbox.ErrOtherCell) {
+					err = nil
+				} else if err == nil {
+					t.Error("await: a payment in another cell rests")
+				}
+			}
+			if err != nil || calls != 2 || receipt.Replayed || receipt.Differs != nil || status.Certainty != "" ||
+				status.WaitsForPerson || status.RailReference != "" {
+				t.Errorf("%s: %+v, %+v, %v", name, receipt, status, err)
+			}
+		})
+	}
+}

@@ -142,6 +142,8 @@ type one struct {
 	key           payment.Key
 }
 
+func (o *one) clear() { o.shown = shown{} }
+
 func (o *one) whole() error { return errors.Join(o.shown.whole(), o.of(o.participantID, o.key)) }
 
 func (s *shown) receipt() payment.Receipt {
@@ -155,6 +157,8 @@ type page struct {
 	participantID string
 	key           payment.Key
 }
+
+func (p *page) clear() { p.Items = nil }
 
 // whole returns an error unless it is a page of the API. That has no null in the place of no items.
 func (p *page) whole() error {
@@ -286,8 +290,11 @@ func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, erro
 	return last, err
 }
 
-// answer is what a call is answered with. whole returns an error if it is not of the API.
-type answer interface{ whole() error }
+// answer is what a call is answered with. clear empties it; whole returns an error if it is not of the API.
+type answer interface {
+	clear()
+	whole() error
+}
 
 // call repeats a call until its answer is final, and decodes the answer.
 func (h *HTTP) call(
@@ -332,6 +339,7 @@ func (h *HTTP) once(
 	switch {
 	case response.StatusCode >= 200 && response.StatusCode < 300:
 		if err == nil {
+			into.clear() // of what an earlier attempt was answered nothing counts
 			err = json.Unmarshal(text, into)
 		}
 		if err == nil {

@@ -135,7 +135,7 @@ export class Railhead {
     const headers: Record<string, string> = options.wait ? { Prefer: `wait=${Math.trunc(options.wait)}` } : {}
     return this.#json({
       method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: (options.wait ?? 0) * 1000, signal: options.signal,
-      whole: (value) => isInstruction(value) && (value as InstructionStatus).outbox_id === outboxId,
+      whole: (value) => isWithId(value, outboxId),
     })
   }
 
@@ -151,7 +151,7 @@ export class Railhead {
       participant_id: options.participantId, after: options.after, limit: options.limit, state: options.state,
       instruction_id: options.instructionId, idempotency_key: options.idempotencyKey,
     })
-    return this.#json({ method: 'GET', path: `/v1/instructions${query}`, signal: options.signal, whole: isPage })
+    return this.#json({ method: 'GET', path: `/v1/instructions${query}`, signal: options.signal, whole: (value) => isPageOf(value, options) })
   }
 
   /** All of a participant's instructions, page by page. */
@@ -169,7 +169,7 @@ export class Railhead {
     return this.#json({
       method: 'POST', path: `/v1/instructions/${encodeURIComponent(outboxId)}/cancel`, headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ reason }), signal: options.signal,
-      whole: (value) => isInstruction(value) && (value as InstructionStatus).outbox_id === outboxId,
+      whole: (value) => isWithId(value, outboxId),
     })
   }
 
@@ -361,6 +361,18 @@ function isOf(value: unknown, instruction: Instruction, idempotencyKey: string):
 
 function isPage(value: unknown): boolean {
   return Array.isArray((value as InstructionPage | null)?.items)
+}
+
+/** Whether an answer is a page of what is listed; of a payment in another cell the API may not know the key. */
+function isPageOf(value: unknown, { participantId, instructionId, idempotencyKey }: ListOptions): boolean {
+  return isPage(value) && (value as InstructionPage).items.every((each) => isInstruction(each) && each.participant_id === participantId &&
+    (instructionId === undefined || each.instruction_id === instructionId) &&
+    (idempotencyKey === undefined || each.idempotency_key === idempotencyKey || (each.state === 'ELSEWHERE' && each.idempotency_key === '')))
+}
+
+/** Whether an answer is about an instruction, whose id may be written in capitals. */
+function isWithId(value: unknown, outboxId: string): boolean {
+  return isInstruction(value) && (value as InstructionStatus).outbox_id === outboxId.toLowerCase()
 }
 
 /**

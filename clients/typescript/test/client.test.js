@@ -28,7 +28,7 @@ test('enqueue, and the same again', async () => {
   assert.equal(first.replayed, false)
   assert.equal(again.replayed, true)
   assert.equal(again.outbox_id, first.outbox_id)
-  const found = await client.get(first.outbox_id)
+  const found = await client.get(first.outbox_id.toUpperCase())
   assert.equal(found.idempotency_key, key(1).idempotencyKey)
   assert.ok(Array.isArray((await client.attempts(first.outbox_id)).items))
 })
@@ -330,6 +330,10 @@ test('an answer about another payment is none', async () => {
       else await assert.rejects(call, UnknownOutcomeError, JSON.stringify(other))
     }
     await assert.rejects(scripted.get('y'), UnknownOutcomeError)
+    const lists = new Railhead({ baseUrl, token, attempts: 2, backoffMs: 1, fetch: async () => new Response(JSON.stringify({ items: [{ ...mine, ...other }] })) })
+    const listed = lists.list({ participantId: 'p1', instructionId: mine.instruction_id, idempotencyKey: mine.idempotency_key })
+    if (Object.keys(other).length === 0) await listed
+    else await assert.rejects(listed, UnknownOutcomeError)
   }
 })
 
