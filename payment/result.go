@@ -33,7 +33,7 @@ const (
 const (
 	ResultCheckFailed   Result = "CHECK_FAILED"   // the instruction can't be right for this rail
 	ResultTampered      Result = "TAMPERED"       // the payload differs from its fingerprint
-	ResultWindowClosed  Result = "WINDOW_CLOSED"  // a same-key re-send would come after the key window or expires_at
+	ResultWindowClosed  Result = "WINDOW_CLOSED"  // a re-send would come after key window, rail's memory or expires_at
 	ResultRenderChanged Result = "RENDER_CHANGED" // a re-send would differ in bytes from the first
 )
 

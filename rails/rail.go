@@ -171,6 +171,9 @@ type Result struct {
 	// BeforeFirstByte; and if an answer proves nothing because this side would ask in another form
 	// than it has sent. It proves nothing about the rail's health.
 	OwnStop bool
+	// Forgets is set with NOT_SENT, for a re-send, if the destination does not remember what it took at
+	// the time of the first send, and never will again: another send might be a second payment.
+	Forgets bool
 }
 
 // Bounds of what is kept of a rail's answer, in bytes. A longer reference is dropped: cut off, it

@@ -117,6 +117,9 @@ func (l *lane) weigh(
 	}
 	result.RailRefused = result.RailRefused || result.Result == payment.ResultRefusedRail
 	result.Result = l.profile.Proven(claim, result.Result, result.FirstByte)
+	if result.Forgets && result.Result == payment.ResultNotSent {
+		result.Result = payment.ResultWindowClosed // its memory is over, as after a key window
+	}
 	return result, refused
 }
 

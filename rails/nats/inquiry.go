@@ -91,7 +91,8 @@ func (a *Asking) disproves(info streamInfo, subject string, since time.Time) str
 	if why := info.leads(); why != "" {
 		return why
 	}
-	return a.rules.remembers(info, since)
+	why, _ := a.rules.remembers(info, since)
+	return why
 }
 
 // sentElsewhere reports whether sends of an earlier version went to another destination.

@@ -59,10 +59,10 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 	}
 	c.checked = time.Now()
 	if fresh {
-		if why := r.rules.remembers(info, since); why != "" {
+		if why, ever := r.rules.remembers(info, since); why != "" {
 			r.keep(c)
 			return nil, &rails.Result{Result: payment.ResultNotSent, OwnStop: true, // the servers are well
-				Message: "a re-send might be a second message: " + why}
+				Forgets: !ever, Message: "a re-send might be a second message: " + why}
 		}
 	}
 	return c, nil

@@ -124,14 +124,22 @@ func (r rules) faults(c streamConfig) []string {
 }
 
 // remembers returns why a stream may not remember a message that was published at a time, or "". It
-// was created after it, or has removed messages that may have been later.
-func (r rules) remembers(info streamInfo, since time.Time) string {
+// was created after it, or has removed messages that may have been later, which no later look changes;
+// with ever, one may.
+func (r rules) remembers(info streamInfo, since time.Time) (why string, ever bool) {
+	skew := time.Duration(r.config.ClockSkew)
+	if !info.At.IsZero() && (info.At.Before(info.asked.Add(-skew)) || info.At.After(info.answered.Add(skew))) {
+		return "the clocks of the server and of this machine differ by more than " + r.config.ClockSkew.String(), true
+	}
+	return r.forgets(info, since), false
+}
+
+// forgets is remembers, by clocks that agree.
+func (r rules) forgets(info streamInfo, since time.Time) string {
 	skew := time.Duration(r.config.ClockSkew)
 	switch {
 	case since.IsZero():
 		return "it is not known when the first send was"
-	case !info.At.IsZero() && (info.At.Before(info.asked.Add(-skew)) || info.At.After(info.answered.Add(skew))):
-		return "the clocks of the server and of this machine differ by more than " + r.config.ClockSkew.String()
 	case !info.Created.Before(since.Add(-skew)):
 		return "the stream was created after the first send, or at most " + r.config.ClockSkew.String() + " before it"
 	case info.State.Lost != nil:
