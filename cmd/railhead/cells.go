@@ -310,9 +310,11 @@ func cellSettleCommand() *cobra.Command {
 			"then. Find out first which cells have payments of their participants, compare these with the rails, and\n" +
 			"choose the cell that goes on with them. All cells must be reached. railhead cell status names the buckets.\n\n" +
 			"The buckets of a cell that is lost for good are settled --without it. Its payments are lost with it: compare\n" +
-			"with the rails first. The cell that takes them does not know their keys: a repeated call of what another cell\n" +
-			"has stored is a new payment there. Close enqueue of these participants first (railhead intake, in the cell\n" +
-			"that takes them), until their callers have stopped to repeat such calls.\n\n" +
+			"with the rails first. It must not come back: if its server is started again, its relayers send what waits\n" +
+			"there. The cell that takes them does not know their keys: a repeated call of what another cell has stored is\n" +
+			"a new payment there. Close enqueue of these participants first (railhead intake, in the cell that takes them),\n" +
+			"until their callers have stopped to repeat such calls. If cells that are reached have packed keys of a bucket\n" +
+			"for a move, or have a whole copy of them, the bucket is settled only for the one that has most.\n\n" +
 			cellHelp,
 		Example: "  railhead cell settle west 5-6 --reason 'west has their payments, ticket 4712'\n" +
 			"  railhead cell settle west 0-511 --without north --reason 'north burned down, ticket 4713'",

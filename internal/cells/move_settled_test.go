@@ -21,6 +21,7 @@ func TestSettleRefusesFirst(t *testing.T) {
 	w.pays("EAST", "i1", "k1", "1")
 	w.brokenOff("gift")
 	w.cells["WEST"].Exec(`UPDATE railhead.payment_arrivals SET complete_at = NULL`)
+	w.cells["WEST"].Exec(`DELETE FROM railhead.payment_arrived_keys`)
 	w.sync("EAST")
 	settle := func() error {
 		n, _, err := cells.Settle(context.WithoutCancel(t.Context()), w.operator("EAST"), "east", []int{5},
@@ -175,15 +176,17 @@ func TestTakenIsLogged(t *testing.T) {
 }
 
 // TestSettledForAnother: what was copied for a move that was not given does not come into force because an operator has
-// settled that a third cell takes the bucket, which gives it to this one later.
+// settled that a third cell takes the bucket while this one was away, too, and gives it to this one later.
 func TestSettledForAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "EAST", "WEST", "NORTH")
 	w.directory("EAST", "WEST", "NORTH")
 	w.pays("EAST", "i1", "k1", "1")
 	w.brokenOff("carry")
-	w.away["EAST"] = true
-	w.must(w.settles("WEST", "north", "east"))
+	w.away["EAST"], w.away["WEST"] = true, true
+	w.must(w.settles("NORTH", "north", "east", "west"))
+	w.away["WEST"] = false
+	w.sync("NORTH", "east")
 	again := w.pays("NORTH", "i1", "k1", "1")
 	if again.state != "PENDING" || again.replayed {
 		t.Fatalf("a repeated call where nothing is known: %+v", again)
@@ -229,6 +232,7 @@ func TestPackedIsNotCarried(t *testing.T) {
 			} else {
 				w.brokenOff(until)
 				w.cells["WEST"].Exec(`UPDATE railhead.payment_arrivals SET complete_at = NULL`)
+				w.cells["WEST"].Exec(`DELETE FROM railhead.payment_arrived_keys`)
 				w.away["EAST"] = true
 				n, settled, err := cells.Settle(t.Context(), w.operator("WEST"), "west", []int{5},
 					cells.Said{Reason: "a test", Without: []string{"east"}}, w.at())

@@ -32,25 +32,27 @@ func Settle(
 		return nil, 0, err
 	}
 	state, owners := n.State(), n.Directory.Owners()
-	of := map[string][]int{}
+	of, asked := map[string][]int{}, []int(nil)
 	gifts := n.gifts()
 	for _, bucket := range buckets {
 		owner := owners[bucket]
 		if gifts[bucket].Settles && owner == to && slices.Contains(target.Directory.Takes, bucket) {
 			continue // by an earlier call, which was broken off
 		}
-		lost := slices.Contains(said.Without, owner) && n.of(owner).Directory.ID == ""
-		if !lost && !slices.Contains(state.Contradicted, bucket) {
-			if err := keyless(n, bucket, slices.Contains(state.Incomplete, bucket)); err != nil {
-				return nil, 0, err
-			}
-		}
-		if !slices.Contains(state.Contradicted, bucket) {
-			if err := packedSomewhere(ctx, n, bucket, lost, to); err != nil {
-				return nil, 0, err
-			}
-		}
 		of[owner] = append(of[owner], bucket)
+		if slices.Contains(state.Contradicted, bucket) {
+			continue // each of two cells has some keys, and an operator says which goes on
+		}
+		asked = append(asked, bucket)
+		lost := slices.Contains(said.Without, owner) && n.of(owner).Directory.ID == ""
+		if !lost {
+			if err := keyless(ctx, n, bucket, slices.Contains(state.Incomplete, bucket)); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	if err := holdsMost(ctx, n, target, asked); err != nil {
+		return nil, 0, err
 	}
 	for _, owner := range slices.Sorted(maps.Keys(of)) {
 		if err := settleOf(ctx, n, owner, target, of[owner], said); err != nil {
@@ -62,37 +64,27 @@ func Settle(
 }
 
 // keyless is the error of settling a bucket about which no maps contradict each other, and whose cell is reached,
-// unless that one lacks the keys with which it was given.
-func keyless(n *Operators, bucket int, incomplete bool) error {
-	if incomplete {
+// unless that one lacks the keys with which it was given, and the one that gave it can't give them again.
+func keyless(ctx context.Context, n *Operators, bucket int, incomplete bool) error {
+	if !incomplete {
+		return fmt.Errorf("%w: no map contradicts another one about bucket %d, and its cell %s has all of its keys, or is "+
+			"not accepted yet, and was not left out as lost", outbox.ErrNotAllowed, bucket, n.Directory.Owners()[bucket])
+	}
+	changes := n.history(bucket)
+	if len(changes) < 2 {
 		return nil
 	}
-	return fmt.Errorf("%w: no map contradicts another one about bucket %d, and its cell %s has all of its keys, or is "+
-		"not accepted yet, and was not left out as lost", outbox.ErrNotAllowed, bucket, n.Directory.Owners()[bucket])
-}
-
-// packedSomewhere is the error of settling a bucket while a cell that is reached has packed its keys: those of the last
-// gift with participants, unless the bucket was settled since. Where the cell of the bucket is lost, that one may take
-// it again.
-func packedSomewhere(ctx context.Context, n *Operators, bucket int, lost bool, to string) error {
-	changes := n.history(bucket)
-	for i := len(changes) - 1; i > 0 && !changes[i].Settles; i-- {
-		gift, giver := changes[i], n.of(changes[i-1].Cell)
-		if gift.Digest == "" {
-			continue
-		}
-		if giver == nil || giver.Directory.ID == "" || lost && giver.Name == to {
-			return nil
-		}
-		_, has, err := packedBy(ctx, giver, gift)
-		if err == nil && has {
-			err = fmt.Errorf("%w: cell %s has the keys with which bucket %d was given to cell %s: complete that with railhead "+
-				"cell move %s %d, or, if that cell is lost, settle that cell %s takes the bucket, and move it from there",
-				outbox.ErrNotAllowed, giver.Name, bucket, gift.Cell, gift.Cell, bucket, giver.Name)
-		}
-		return err
+	gift, giver := changes[len(changes)-1], n.of(changes[len(changes)-2].Cell)
+	if giver == nil || giver.Directory.ID == "" {
+		return nil
 	}
-	return nil
+	_, has, err := packedBy(ctx, giver, gift)
+	if err == nil && has {
+		err = fmt.Errorf("%w: cell %s has the keys with which bucket %d was given to cell %s: complete that with railhead "+
+			"cell move %s %d, or, if that cell is lost, settle that cell %s takes the bucket, and move it from there",
+			outbox.ErrNotAllowed, giver.Name, bucket, gift.Cell, gift.Cell, bucket, giver.Name)
+	}
+	return err
 }
 
 // settleOf settles buckets that one cell has. That cell is the first to refuse, because it may have

@@ -80,6 +80,40 @@ func (o *Operator) BucketMove(ctx context.Context, bucket, version int) (m Bucke
 	return m, nil
 }
 
+// HeldKeys are keys of a bucket that a cell has packed for another one, or that were copied to it.
+type HeldKeys struct {
+	Bucket, Version int    // of the gift that they are for
+	Digest          string // of what was packed
+	Keys            int64
+	Packed          bool // here; else they were copied from another cell
+	Complete        bool // compared with the digest; what was packed always is
+	Taken           bool // in force here, since this cell took the bucket
+}
+
+// HeldKeys reads what this cell has of the keys of buckets.
+func (o *Operator) HeldKeys(ctx context.Context, buckets []int) (held []HeldKeys, err error) {
+	err = o.read(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, o.db.SQL["held_keys"], buckets)
+		if err != nil {
+			return err
+		}
+		held, err = pgx.CollectRows(rows, pgx.RowToStructByPos[HeldKeys])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the keys of buckets that are here: %w", store.Refusal(err))
+	}
+	return held, nil
+}
+
+// Arrived reports whether everything that was packed of a bucket is here. What is here in part stays.
+func (o *Operator) Arrived(ctx context.Context, bucket, version int, digest string) (all bool, err error) {
+	if err := o.act(ctx, "complete_arrival", &all, bucket, version, digest, false); err != nil {
+		return false, fmt.Errorf("comparing bucket %d: %w", bucket, err)
+	}
+	return all, nil
+}
+
 // CarryBatch is the most participants, and keys, that are carried by one call.
 const CarryBatch = 5000
 
