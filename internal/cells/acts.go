@@ -164,7 +164,8 @@ func Assign(
 		failed = after.of(to).Err
 	}
 	if failed == nil && slices.ContainsFunc(buckets, func(bucket int) bool {
-		return !slices.Contains(after.of(to).Directory.Takes, bucket) && after.gifts()[bucket].Digest != ""
+		gift := after.gifts()[bucket] // one for another cell is of a later act
+		return gift.Cell == to && gift.Digest != "" && !slices.Contains(after.of(to).Directory.Takes, bucket)
 	}) {
 		failed = fmt.Errorf("%w: participants were packed with them: run railhead cell move", outbox.ErrNotAllowed)
 	}

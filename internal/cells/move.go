@@ -55,32 +55,26 @@ func Move(
 	// A cell that is not read may know a bucket's history otherwise, or may be of an older schema, which does
 	// not store what was moved.
 	if err := n.whole(how.Without...); err != nil {
-		return n, Moved{}, err
+		return n, Moved{}, stillFrozen(ctx, n, buckets, err)
 	}
 	if err := n.answering(how.Without); err != nil {
-		return n, Moved{}, err
+		return n, Moved{}, stillFrozen(ctx, n, buckets, err)
 	}
-	for _, bucket := range buckets {
+	for i, bucket := range buckets {
 		p, done, err := moveOne(ctx, n, to, bucket, how)
 		if err != nil {
-			return n, moved, err
+			return n, moved, stillFrozen(ctx, n, buckets[i:], err)
 		}
 		if done {
 			continue
 		}
 		n.Close()
 		n, err = Sync(ctx, start, at, said)
-		if err == nil {
-			err = n.of(to).Err
-		}
-		if err == nil && !slices.Contains(n.of(to).Directory.Takes, bucket) {
-			err = fmt.Errorf("%w: cell %s does not take it yet", outbox.ErrNotAllowed, to)
-			if !n.of(to).Directory.Settled {
-				return n, moved, fmt.Errorf("bucket %d was given to cell %s: %w: %w", bucket, to, errUnaccepted, err)
-			}
-		}
 		if err != nil {
-			return n, moved, fmt.Errorf("bucket %d was given to cell %s: %w: %w", bucket, to, errUntaken, err)
+			return nil, moved, fmt.Errorf("bucket %d: %w: %w", bucket, errUnread, err)
+		}
+		if err := untaken(n, to, bucket); err != nil {
+			return n, moved, stillFrozen(ctx, n, buckets[i:], err)
 		}
 		moved.Buckets++
 		moved.Participants += p.Participants
@@ -105,13 +99,6 @@ func (n *Net[C]) answering(without []string) error {
 
 // classSyntaxOrAccess begins the SQLSTATE of a table, column or function that is not there, or not granted.
 const classSyntaxOrAccess = "42"
-
-// A bucket that was given and that its new cell does not take yet.
-var (
-	errUntaken    = errors.New("no cell takes the bucket until the same command is repeated")
-	errUnaccepted = errors.New("no cell takes the bucket until the server of this one is accepted: railhead timeline " +
-		"accept there, then railhead cell sync")
-)
 
 // moveOne does everything but the last step, in which the new cell learns that it has the bucket. Done
 // is that it has it already.
@@ -142,48 +129,17 @@ func moveOne(
 	}
 	err = patiently(ctx, func() error { return source.Conn.FreezeBucket(ctx, bucket, to, how.Reason) })
 	if err != nil {
-		return p, false, fmt.Errorf("cell %s: %w", owner, err)
+		return p, false, ifFrozen(ctx, source, bucket, fmt.Errorf("cell %s: %w", owner, err))
 	}
-	if p, err = drain(ctx, source, bucket, how); err != nil {
+	if p, err = drain(ctx, source, to, bucket, how); err != nil {
 		return p, false, err
 	}
 	err = carry(ctx, source, target, bucket, p, how)
 	if err == nil {
 		err = patiently(ctx, func() error { return source.Conn.GiveBuckets(ctx, []int{bucket}, to, how.Reason) })
 	}
-	return p, false, unlessGiven(ctx, source, bucket, p.Version, err)
+	return p, false, unlessGiven(ctx, source, to, bucket, p.Version, err)
 }
-
-// unlessGiven says of a step that failed whether the bucket is still being moved. It returns nil if another
-// command has completed the move meanwhile.
-func unlessGiven(
-	ctx context.Context, source *Reached[*operator.Operator], bucket, version int, failed error,
-) error {
-	if failed == nil {
-		return nil
-	}
-	move, err := source.Conn.BucketMove(ctx, bucket, version)
-	switch {
-	case err != nil:
-		return fmt.Errorf("cell %s: bucket %d: %w: %w", source.Name, bucket, errPerhapsFrozen, errors.Join(failed, err))
-	case move.Given:
-		return nil
-	case move.Cell == "":
-		return fmt.Errorf("cell %s: bucket %d: %w: %w", source.Name, bucket, errEnded, failed)
-	}
-	return fmt.Errorf("cell %s: bucket %d: %w: %w", source.Name, bucket, errFrozen, failed)
-}
-
-// Errors of a move that was broken off before its gift.
-var (
-	errFrozen = errors.New("its participants are refused until the same command is repeated, or the move is ended " +
-		"with --cancel")
-	errPerhapsFrozen = errors.New("whether its participants are refused is not known: see railhead cell status, and " +
-		"repeat the same command, or end the move with --cancel")
-	errByAnother = errors.New("the bucket is not being moved any more: another command has completed the move, or has " +
-		"ended it, or maps contradict each other about it: see railhead cell status")
-	errEnded = errors.New("another command has ended the move, and the cell takes it again")
-)
 
 // history are the changes of a bucket that any cell knows, in the order of versions.
 func (n *Net[C]) history(bucket int) (changes []reader.BucketChange) {
@@ -208,8 +164,7 @@ func carryAgain(
 		return p, true, nil
 	}
 	if slices.Contains(target.Directory.Leaving, gift.Bucket) {
-		return p, false, fmt.Errorf("%w: cell %s has bucket %d, and is moving it to another cell: complete that move, or "+
-			"end it with --cancel", outbox.ErrNotAllowed, target.Name, gift.Bucket)
+		return p, false, movesOn(target.Name, gift.Bucket)
 	}
 	if gift.Digest == "" || len(changes) < 2 {
 		return p, false, nil
@@ -233,11 +188,11 @@ func carryAgain(
 		return p, false, unaccepted
 	}
 	if !has {
-		return p, false, fmt.Errorf("%w: cell %s has forgotten what it packed of bucket %d, and cell %s lacks it: both were "+
-			"restored. Settle which cell takes the bucket", outbox.ErrNotAllowed, source.Name, gift.Bucket, target.Name)
+		return p, false, fmt.Errorf("%w: cell %s has forgotten what it packed of bucket %d, and cell %s was not found to "+
+			"have all of it. Settle which cell takes the bucket", outbox.ErrNotAllowed, source.Name, gift.Bucket, target.Name)
 	}
 	if err := carry(ctx, source, target, gift.Bucket, move.Packed, how); err != nil {
-		return p, false, fmt.Errorf("%w: %w", errUntaken, err)
+		return p, false, fmt.Errorf("bucket %d: %w: %w", gift.Bucket, errUntaken, err)
 	}
 	return move.Packed, false, nil
 }
@@ -256,19 +211,19 @@ func packedBy(
 // drain packs a bucket as soon as that is allowed. If it is not within the bound, the cell takes the
 // participants again.
 func drain(
-	ctx context.Context, source *Reached[*operator.Operator], bucket int, how Moving,
+	ctx context.Context, source *Reached[*operator.Operator], to string, bucket int, how Moving,
 ) (p operator.Packed, err error) {
 	for end, wait := time.Now().Add(how.Drain), redrain; ; wait = min(2*wait, redrainMost) {
 		p, err = source.Conn.PackBucket(ctx, bucket)
 		if err == nil {
 			return p, nil
 		}
+		if move, failed := source.Conn.BucketMove(ctx, bucket, 0); failed == nil && move.Cell != to {
+			return p, isOther(source, to, bucket, move, err)
+		}
 		waits := errors.Is(err, outbox.ErrNotAllowed) || errors.Is(err, outbox.ErrLockTimeout)
 		if !waits || time.Now().After(end) {
 			break
-		}
-		if move, failed := source.Conn.BucketMove(ctx, bucket, 0); failed == nil && move.Cell == "" {
-			return p, fmt.Errorf("bucket %d: %w: %w", bucket, errByAnother, err)
 		}
 		select {
 		case <-ctx.Done():
