@@ -332,7 +332,7 @@ func cellSettleCommand() *cobra.Command {
 				defer n.Close()
 				done := cellAct{Act: "SETTLE_BUCKETS", Cell: args[0], Changed: true, Map: n.State()}
 				return done.write(cmd, fmt.Sprintf("%d buckets are settled: cell %s takes them, and knows of "+
-					"other cells' keys only those that were copied to it", settled, args[0]), nil)
+					"other cells' keys only those that were copied to it whole", settled, args[0]), nil)
 			})
 		},
 	}
