@@ -93,7 +93,7 @@ func TestRestoredCell(t *testing.T) {
 	east.unsettle()
 	east.must(east.confirms(west))
 	wantRefused(t, "accepting with a payment of the other cell", east.accepts(), "RH020",
-		"1 pending payments are of participants of other cells, such as 'p1'")
+		"1 pending payments are of participants of other cells, or of ones that another cell had meanwhile, such as 'p1'")
 	east.must(east.act(`SELECT railhead.pause_participant('p1', 'it is in west, too')`))
 	east.must(east.accepts())
 	east.must(east.act(`SELECT railhead.cancel_payment($1, 'it is in west')`, receipt.OutboxID))

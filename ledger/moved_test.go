@@ -27,12 +27,15 @@ func (c *cellDesk) moves(other *cellDesk, participant string) {
 }
 
 // TestActsOnMovedParticipants: an operator goes on to pause and resume a moved participant, and to close and open its
-// gate, in the cell where its payments wait; a name that never enqueued is still refused.
+// gate, in the cell where its payments wait; a name that never enqueued is still refused, if its bucket is the cell's.
 func TestActsOnMovedParticipants(t *testing.T) {
 	t.Parallel()
 	east, west := twoCells(t)
 	id := east.enqueue() // of "participant"
 	east.moves(west, "participant")
+	stranger := map[*cellDesk]string{
+		east: stranger(outbox.BucketOf("participant") ^ 1), west: stranger(outbox.BucketOf("participant")),
+	}
 
 	for _, act := range []struct {
 		what    string
@@ -52,7 +55,7 @@ func TestActsOnMovedParticipants(t *testing.T) {
 			if changed, err := act.changes(cell.operator(), "participant"); err != nil || !changed {
 				t.Errorf("%s in %s cell: %t, %v", act.what, where, changed, err)
 			}
-			if _, err := act.changes(cell.operator(), "some-other"); !errors.Is(err, outbox.ErrNotFound) {
+			if _, err := act.changes(cell.operator(), stranger[cell]); !errors.Is(err, outbox.ErrNotFound) {
 				t.Errorf("%s of a name that never enqueued, in %s cell: %v", act.what, where, err)
 			}
 		}

@@ -125,7 +125,8 @@ func writeLate(o output, cell cells.CellState) error {
 	case cell.Refuses != "":
 		return o.text("cell %s refuses the map: %s\n", cell.Name, oneLine(cell.Refuses))
 	case cell.Left > 0:
-		return o.text("cell %s has %d participants whose buckets are not its own any more: compare both cells with the "+
+		return o.text("cell %s has %d participants whose buckets are not its own any more, or were not meanwhile: "+
+			"compare both cells with the "+
 			"rails\n", cell.Name, cell.Left)
 	case cell.Later > 0:
 		return o.text("cell %s takes %d buckets once its server is accepted: railhead timeline accept, then "+

@@ -30,7 +30,9 @@ type Store interface {
 	// Recall compares the memory with the database, and reads which other components have
 	// compared or may compare theirs.
 	Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error)
-	// Suspend opens a suspension, if none is open for this start of the server.
+	// Suspend opens a suspension, if none is open for this start of the server. If one is open because data went
+	// back, it counts as opened now where lookedAt is later than it; a call with its OpenedAt completes what the
+	// first one could not wait for.
 	Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error
 }
 
@@ -57,6 +59,7 @@ type Guard struct {
 	passed     bool               // nothing was missing on it since its start
 	open       *outbox.Suspension // nil: none is open
 	reportedOn outbox.Server      // the start of the server on which this guard opened it or took it over
+	watch      watch              // since it is open
 	met        outbox.Server      // the last start of the server that was seen
 	metAt      clock.Moment       // when that start was first seen
 	beatenAt   clock.Moment       // when a heartbeat was last confirmed
@@ -104,6 +107,7 @@ func (g *Guard) Look(ctx context.Context) error {
 	met, here := g.metAt.Age(), g.server.Same(server)
 	// Compared by id too: the server's clock may be behind the one of SeenAt.
 	accepted := g.open != nil && server.HasAccepted(g.open.ID)
+	ended := memory.Accepted
 	vanished := g.open != nil && !server.Has(g.open.ID) && !acceptedSince(server, g.open.OpenedAt, memory)
 	if accepted || remembers && acceptedSince(server, memory.SeenAt, memory) {
 		// An operator has compared since then, so the memory proves nothing any more.
@@ -125,8 +129,14 @@ func (g *Guard) Look(ctx context.Context) error {
 	compared = compared || accepted && here || acceptedHere(server)
 	finding := examine(server, memory, recall,
 		check{vanished: vanished, compared: compared, remembers: remembers, met: met})
-	if cause, detail := finding.suspends(open, suspended); cause != "" && !(suspended && g.reported(open, server)) {
-		if err := g.store.Suspend(ctx, g.config.Name, cause, detail, server.Now); err != nil {
+	g.watchServer(server, open, suspended)
+	reported, looked := suspended && g.reported(open, server), server.Now
+	if suspended && open.ServerStartedAt.Equal(server.StartedAt) && open.Timeline == server.Timeline &&
+		!slices.Contains(ended, open.ID) {
+		looked = open.OpenedAt // nothing that this guard misses was there since: it never saw the end of the suspension
+	}
+	if cause, detail := finding.suspends(open, suspended); cause != "" && !reported {
+		if err := g.store.Suspend(ctx, g.config.Name, cause, detail, looked); err != nil {
 			g.waitBecause(detail)
 			return err
 		}
@@ -142,6 +152,9 @@ func (g *Guard) Look(ctx context.Context) error {
 		open, suspended = server.OpenSuspension()
 	}
 	g.adopt(ctx, server, open, suspended, finding)
+	if reported {
+		return g.repeat(ctx, server, open)
+	}
 	return nil
 }
 
@@ -234,6 +247,7 @@ func (g *Guard) Beaten(beats int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.beatenAt.Age() < forgottenAfter {
+		g.watch.beat(g.config.Name, beats)
 		beats = max(beats, g.own.Beats+1)
 	}
 	g.own.Name, g.own.Beats, g.beatenAt = g.config.Name, beats, clock.Now()

@@ -25,6 +25,7 @@ type ledger struct {
 	asked  outbox.Remembered        // what Recall was asked for last
 	opened []outbox.SuspensionCause // anew, or taken over
 	openOn outbox.Server            // the start of the server on which the last one was
+	again  []time.Time              // of each call that found the same one open: since when an acceptance counts
 	before string                   // the call that fails before it has an effect
 	after  string                   // the call that fails after it
 	calls  int
@@ -58,10 +59,18 @@ func (l *ledger) Recall(_ context.Context, _ string, memory outbox.Remembered) (
 }
 
 // Suspend opens a suspension, unless one is open; one of another start is taken over.
-func (l *ledger) Suspend(_ context.Context, _ string, cause outbox.SuspensionCause, detail string, _ time.Time) error {
+func (l *ledger) Suspend(
+	_ context.Context, _ string, cause outbox.SuspensionCause, detail string, lookedAt time.Time,
+) error {
 	return l.fails("Suspend", func() {
 		_, open := l.server.OpenSuspension()
+		if open && l.openOn.Same(l.server) && lookedAt.After(l.server.Suspensions[0].OpenedAt) {
+			l.opened = append(l.opened, cause)
+			l.server.Suspensions[0].OpenedAt = l.server.Now
+			return
+		}
 		if open && l.openOn.Same(l.server) {
+			l.again = append(l.again, lookedAt)
 			return
 		}
 		l.opened = append(l.opened, cause)
@@ -301,6 +310,100 @@ func TestSuspendedByAnother(t *testing.T) {
 	is(t, "accepted", g, true, true, true)
 	if weighed := g.Weigh(claim); weighed.Doubted || !weighed.MaybeSent {
 		t.Errorf("after it a claim is weighed as %+v", weighed)
+	}
+}
+
+// TestSuspensionIsRepeated: while a suspension is open because data went back, each look tells the database so again,
+// which may not have ended yet that the map of cells is confirmed. What an operator accepts meanwhile is not opened
+// anew: only an acceptance of before the suspension is none of it.
+func TestSuspensionIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{true, false} {
+		for cause, repeats := range map[outbox.SuspensionCause]bool{
+			outbox.CauseRowsMissing: true, outbox.CauseLogWentBack: true, outbox.CauseNoMemory: false,
+		} {
+			l := newLedger()
+			g := guard(t, l, "")
+			look(t, g)
+			if own {
+				l.recall.BeatsMissing = cause == outbox.CauseRowsMissing
+				if cause == outbox.CauseLogWentBack {
+					l.server.LogPosition = 10
+				}
+			} else {
+				l.suspend(cause, "another noticed")
+			}
+			if own && cause == outbox.CauseNoMemory {
+				continue
+			}
+			look(t, g)
+			opened := l.server.Suspensions[0].OpenedAt
+			l.again, l.server.Now = nil, l.server.Now.Add(time.Minute)
+			for range 3 {
+				look(t, g)
+			}
+			want := map[bool]int{true: 3}[repeats]
+			if len(l.again) != want || want > 0 && !l.again[2].Equal(opened) {
+				t.Errorf("%s, by itself %t: repeated with %v, want %d times with %s", cause, own, l.again, want, opened)
+			}
+			l.accept()
+			l.again, l.server.LogPosition, l.recall.BeatsMissing = nil, 200, false
+			look(t, g)
+			look(t, g)
+			if len(l.again) != 0 {
+				t.Errorf("%s: repeated after the acceptance", cause)
+			}
+		}
+	}
+}
+
+// TestWentBackAgain: data that goes back again on the same start, while a suspension is open, moves the time at
+// which it was opened, once. What the suspension was opened for does not, however often it is read, or whichever
+// guard finds it, and nor does a heartbeat that was overtaken.
+func TestWentBackAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		goes  func(l *ledger, g *lineage.Guard)
+		cause outbox.SuspensionCause
+	}{
+		"the log":        {func(l *ledger, _ *lineage.Guard) { l.server.LogPosition = 110 }, outbox.CauseLogWentBack},
+		"heartbeats":     {func(_ *ledger, g *lineage.Guard) { g.Beaten(41) }, outbox.CauseRowsMissing},
+		"two heartbeats": {func(_ *ledger, g *lineage.Guard) { g.Beaten(42); g.Beaten(43) }, outbox.CauseRowsMissing},
+		"a heartbeat":    {func(_ *ledger, g *lineage.Guard) { g.Beaten(43) }, outbox.CauseRowsMissing},
+	} {
+		l := newLedger()
+		g := guard(t, l, "")
+		look(t, g)
+		g.Beaten(50)
+		other := guard(t, l, keep(t, remembered(l)))
+		l.server.LogPosition = 90
+		look(t, g)
+		l.recall.BeatsMissing = true
+		g.Beaten(40) // of before the suspension: the evidence that it was opened for
+		l.server.Now = noon.Add(time.Second)
+		look(t, other)
+		step := func(beats, at int64) {
+			t.Helper()
+			l.server.Now, l.server.LogPosition = l.server.Now.Add(time.Second), at
+			g.Beaten(beats)
+			look(t, g)
+			look(t, other)
+		}
+		step(41, 100)
+		step(43, 110)
+		step(42, 120)
+		if len(l.opened) != 1 || !l.server.Suspensions[0].OpenedAt.Equal(noon) {
+			t.Errorf("%s, before: opened %v, at %s", name, l.opened, l.server.Suspensions[0].OpenedAt)
+		}
+		l.server.Now = noon.Add(time.Hour)
+		c.goes(l, g)
+		for range 3 {
+			look(t, g)
+			l.server.Now = l.server.Now.Add(time.Second)
+		}
+		if len(l.opened) != 2 || l.opened[1] != c.cause || !l.server.Suspensions[0].OpenedAt.Equal(noon.Add(time.Hour)) {
+			t.Errorf("%s: opened %v, at %s", name, l.opened, l.server.Suspensions[0].OpenedAt)
+		}
 	}
 }
 

@@ -93,7 +93,8 @@ func (e *Executor) Recall(ctx context.Context, name string, memory outbox.Rememb
 // Suspend opens a suspension, because the database may have lost committed rows: no service
 // sends or ends an instruction until an operator has compared with the rails. LookedAt is
 // the Now of the Server for which it was noticed: an acceptance since then prevents the
-// suspension.
+// suspension. If one is open on this start of the server, LookedAt is its OpenedAt, unless the
+// rows were lost after it was opened.
 func (e *Executor) Suspend(
 	ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time,
 ) error {

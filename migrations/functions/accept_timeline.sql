@@ -9,7 +9,9 @@
 --   server that no component has compared with its memory is not accepted either, because it is not
 --   known yet whether rows are missing. In a directory of cells, a server that may have forgotten
 --   something is accepted once its map was compared with those of the other cells (confirm_map), and
---   every participant of another cell of whom a payment is pending here is paused.
+--   every participant of another cell of whom a payment is pending here is paused. So is one whose bucket went to
+--   another cell and came back, if the payment was stored here before this database knew of that, or the bucket is not taken yet:
+--   the other cell may have stored the same key meanwhile.
 -- errors:  RH002 without a reason, or without since while a suspension is open. RH020 if the open
 --          suspension is of another time or of another start of the server; if none is open and
 --          none of that time was accepted; or if no component has compared this start. RH020 in a
@@ -82,7 +84,12 @@ BEGIN
     SELECT count(*) AS n, min(p.participant_id) AS first INTO foreigners
     FROM {cell}.payment_outbox_pending p
     JOIN {cell}.payment_buckets b ON b.bucket = {cell}.cell_bucket(p.participant_id)
-    WHERE (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here))
+    WHERE (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here)
+        -- The bucket was another cell's, and is this one's again.
+        OR EXISTS (
+          SELECT FROM {cell}.payment_cell_changes o
+          WHERE o.bucket = b.bucket AND o.cell_id <> (SELECT c.cell_id FROM {cell}.payment_cells c WHERE c.here)
+            AND (NOT b.mine OR p.created_at <= o.stored_at)))
       AND NOT EXISTS (
         -- Its key went along with the bucket, and no other cell has taken that without keys since.
         SELECT FROM {cell}.payment_packed_participants m
@@ -91,11 +98,12 @@ BEGIN
         JOIN {cell}.payment_outbox_keys k ON k.outbox_id = p.outbox_id AND k.sequence_id < m.next_sequence_id
         WHERE m.participant_id = p.participant_id AND NOT EXISTS (
           SELECT FROM {cell}.payment_cell_changes s
-          WHERE s.bucket = m.bucket AND s.version >= m.version AND s.settles))
+          WHERE s.bucket = m.bucket AND s.version >= m.version AND s.settles
+            AND s.cell_id <> (SELECT c.cell_id FROM {cell}.payment_cells c WHERE c.here)))
       AND NOT EXISTS (SELECT FROM {cell}.payment_paused_participants h WHERE h.participant_id = p.participant_id);
     IF foreigners.n > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('%s pending payments are of participants of other cells, such as %s: the same keys may be enqueued there',
+        MESSAGE = format('%s pending payments are of participants of other cells, or of ones that another cell had meanwhile, such as %s: the same keys may be enqueued there',
           foreigners.n, quote_literal(foreigners.first)),
         HINT = 'Pause these participants here (railhead participant pause), repeat this, compare each payment with the '
           'other cell, and cancel it here if that has enqueued it, too. One that it answers with ELSEWHERE and the '

@@ -7,7 +7,7 @@
 --   no instruction.
 -- reads:   payment_cells, payment_cell_checks, and what server_went_back and server_is_settled read.
 -- writes, locks: nothing.
--- called by: takes_participant, require_confirmed_map, executor, operator, readonly, auditor.
+-- called by: takes_participant, require_confirmed_map, suspend_outbox, executor, operator, readonly, auditor.
 CREATE OR REPLACE FUNCTION {cell}.map_is_confirmed() RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

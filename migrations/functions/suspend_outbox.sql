@@ -3,7 +3,8 @@
 --   on its basis until an operator has compared with the rails. Returns the open suspension: the new
 --   one, or the one that was already open. An open suspension of another server, timeline or server
 --   start is taken over and counts as opened now, so that it covers what this restore forgot. So is one
---   of this start that was opened for another reason, once it is found that data is missing.
+--   of this start, once it is found that data is missing: if it was opened for another reason, or if looked_at is
+--   later than its opened_at, by which a component says that the data was there since, and went back again.
 --
 --   known_until is the newest moment up to which the data is complete: the last heartbeat on an
 --   earlier start of the server for which its component vouched, or -infinity if there is none. A
@@ -13,19 +14,27 @@
 --   than this call: a clock that was set back, or another server's clock, may have been ahead, and
 --   key windows and the profiles that apply are counted from it.
 --
+--   The open suspension ends that enqueues go by the last comparison of the map of cells (doubt_map), which does
+--   not wait long for the row that they read. A call that finds the same suspension open does it again, if it is still to be
+--   done and the row is free; it changes nothing else. Components repeat the call while the suspension is open, with its
+--   opened_at as looked_at.
+--
 --   If an operator has accepted the server since looked_at, the time when the caller read its
 --   facts, no suspension is opened and the result is null: the caller checks again. An acceptance
 --   in the future has the time of a clock that was ahead, and counts as earlier.
 -- errors:  22023 for an unknown cause.
--- reads:   outbox_heartbeats, payment_accepted_timelines.   writes: payment_outbox_suspensions.
--- locks:   the open suspension's row.   called by: executor, callbacks.
+-- reads:   outbox_heartbeats, payment_accepted_timelines, and what map_is_confirmed reads.
+-- writes:  payment_outbox_suspensions, payment_outbox_rules.
+-- locks:   the open suspension's row, or that of payment_outbox_rules without waiting.
+-- called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz)
   RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
-  id uuid;
+  id   uuid;
+  same {cell}.payment_outbox_suspensions; -- the open one, if this call changes nothing in it
 BEGIN
   IF cause IS NULL OR cause NOT IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY') THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%L is not a cause of a suspension', cause);
@@ -42,6 +51,21 @@ BEGIN
         AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c))
   THEN
     RETURN NULL;
+  END IF;
+  SELECT s.* INTO same FROM {cell}.payment_outbox_suspensions s
+  WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline()
+    AND s.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
+    AND (s.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND looked_at <= s.opened_at
+      OR suspend_outbox.cause NOT IN ('LOG_WENT_BACK', 'ROWS_MISSING'));
+  IF FOUND THEN
+    IF same.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND NOT {cell}.map_is_confirmed() THEN
+      PERFORM FROM {cell}.payment_outbox_rules r WHERE r.confirmed_start IS NOT NULL FOR UPDATE SKIP LOCKED;
+      IF FOUND THEN
+        -- A new statement: it sees a comparison whose transaction has released the row just now.
+        UPDATE {cell}.payment_outbox_rules SET confirmed_start = NULL WHERE NOT {cell}.map_is_confirmed();
+      END IF;
+    END IF;
+    RETURN same.suspension_id;
   END IF;
   INSERT INTO {cell}.payment_outbox_suspensions AS s
     (worker_id, cause, detail, system_identifier, timeline, server_started_at, known_until)
@@ -60,7 +84,7 @@ BEGIN
     opened_at = excluded.opened_at
   WHERE (s.system_identifier, s.timeline, s.server_started_at)
     IS DISTINCT FROM (excluded.system_identifier, excluded.timeline, excluded.server_started_at)
-    OR excluded.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND s.cause NOT IN ('LOG_WENT_BACK', 'ROWS_MISSING')
+    OR excluded.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND (s.cause NOT IN ('LOG_WENT_BACK', 'ROWS_MISSING') OR looked_at > s.opened_at)
   RETURNING s.suspension_id INTO id;
   RETURN coalesce(id, (SELECT s.suspension_id FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL));
 END

@@ -157,12 +157,16 @@ WHERE b.bucket IS NULL OR (b.cell, b.version) IS DISTINCT FROM (k.cell, coalesce
   OR b.mine AND NOT (h.cell_id IS NULL OR k.cell_id IS NOT DISTINCT FROM h.cell_id AND NOT b.contradicted)
   OR h.cell_id IS NULL AND NOT b.mine
 UNION ALL
-SELECT 'offence', format('%s pending payments are of participants of bucket %s, which is another cell''s: that one may have the same keys',
+SELECT 'offence', format('%s pending payments are of participants of bucket %s, which is another cell''s, or was until this cell takes it again: that one may have the same keys',
   count(*), b.bucket), count(*)
 FROM {cell}.payment_outbox_pending p
 JOIN {cell}.payment_buckets b
   ON b.bucket = ('x' || left(encode(sha256(convert_to(p.participant_id, 'UTF8')), 'hex'), 3))::bit(12)::integer >> 2
-WHERE NOT b.mine AND (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here))
+WHERE NOT b.mine AND (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here)
+    OR EXISTS (
+      SELECT FROM {cell}.payment_cell_changes o
+      JOIN {cell}.payment_cells h ON h.here AND h.cell_id <> o.cell_id
+      WHERE o.bucket = b.bucket))
   AND NOT EXISTS (
     SELECT FROM {cell}.payment_packed_participants m
     JOIN {cell}.payment_bucket_moves v ON v.bucket = m.bucket AND v.version = m.version
