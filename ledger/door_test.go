@@ -390,12 +390,12 @@ func TestLocksOfAnEnqueueByToken(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)
 	who := d.token(nil, "p1")
-	most := 25
+	const planning, planned = 25, 18
 	conn := d.Conn(t, celltest.API)
-	fast := false
+	few, fast := false, false
 	// A strong lock of another test, on whatever relation has the same hash, takes one out of the fast places while it is
-	// held.
-	for n, end := 1, time.Now().Add(20*time.Second); n <= 5 || !fast && time.Now().Before(end); n++ {
+	// held; and so many changes of other tests at once that the server forgets them have a session plan again.
+	for n, end := 1, time.Now().Add(20*time.Second); n <= 5 || !(few && fast) && time.Now().Before(end); n++ {
 		what := fmt.Sprintf("call %d", n)
 		if n > 5 {
 			time.Sleep(100 * time.Millisecond)
@@ -415,19 +415,20 @@ func TestLocksOfAnEnqueueByToken(t *testing.T) {
 		locks := d.Int(`SELECT count(DISTINCT relation) FROM pg_locks WHERE pid = $1 AND locktype = 'relation'`, pid)
 		list := d.text(`SELECT string_agg(relation::regclass::text || ' ' || mode, ', ' ORDER BY 1) FROM pg_locks
 			WHERE pid = $1 AND locktype = 'relation'`, pid)
-		if locks == 0 || locks > most {
-			t.Errorf("%s: %d relation locks, want at most %d: %s", what, locks, most, list)
+		if locks == 0 || locks > planning {
+			t.Errorf("%s: %d relation locks, want at most %d: %s", what, locks, planning, list)
 		}
 		shared := d.Int(`SELECT count(*) FROM pg_locks WHERE pid = $1 AND locktype = 'relation' AND NOT fastpath`, pid)
-		if most == 18 && shared > 1 {
-			t.Logf("%s: %d relation locks go through the table that all sessions share: %s", what, shared, list)
+		if n > 1 && (locks > planned || shared > 1) {
+			t.Logf("%s: %d relation locks, of which %d go through the table that all sessions share: %s", what, locks, shared,
+				list)
 		}
-		fast = fast || most == 18 && shared <= 1
+		few, fast = few || n > 1 && locks <= planned, fast || n > 1 && shared <= 1
 		d.must(tx.Commit(t.Context()))
-		most = 18
 	}
-	if !fast {
-		t.Error("more than one relation lock goes through the table that all sessions share, each time")
+	if !few || !fast {
+		t.Errorf("more than %d relation locks each time (%t), or more than one goes through the table that all sessions "+
+			"share, each time (%t)", planned, !few, !fast)
 	}
 }
 
