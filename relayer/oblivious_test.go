@@ -44,5 +44,6 @@ func TestRailForgets(t *testing.T) {
 			letter = "OUTCOME_UNKNOWN pending"
 		}
 		same(t, "dead letter", w.letter(id), letter)
+		same(t, "certainty", w.text(`SELECT railhead.payment_certainty($1, true)`, [16]byte(id)), "OUTCOME_UNKNOWN")
 	}
 }
