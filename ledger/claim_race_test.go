@@ -36,9 +36,14 @@ func (d *desk) gate() (arrived, open func()) {
 // eventually looks until something is so.
 func (d *desk) eventually(what string, so func() bool) {
 	d.t.Helper()
+	d.within(20*time.Second, what, so)
+}
+
+func (d *desk) within(bound time.Duration, what string, so func() bool) {
+	d.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(bound)
 	for !so() {
 		select {
 		case <-tick.C:

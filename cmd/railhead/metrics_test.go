@@ -161,7 +161,7 @@ func awaitThat(t *testing.T, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute) // a transaction of another test, open for half a minute, holds events back
 	for {
 		err := check()
 		if err == nil {

@@ -186,8 +186,8 @@ func TestEventsOfSeveralCells(t *testing.T) {
 	var next string
 	for _, cell := range []string{"EAST", "WEST"} {
 		page := events("?cell=" + cell)
-		// Transactions of other tests on the server hold events back.
-		for end := time.Now().Add(20 * time.Second); !strings.Contains(page.text, `"id":`) && time.Now().Before(end); {
+		// Transactions of other tests on the server hold events back, some of them for half a minute.
+		for end := time.Now().Add(2 * time.Minute); !strings.Contains(page.text, `"id":`) && time.Now().Before(end); {
 			time.Sleep(50 * time.Millisecond)
 			page = events("?cell=" + cell)
 		}
