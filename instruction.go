@@ -125,7 +125,7 @@ type Status struct {
 // FAILED or CANCELLED. An operator may replay a FAILED instruction while WaitsForPerson is set.
 func (s Status) HasEnded() bool { return payment.Status(s).HasEnded() }
 
-// Rests reports whether the instruction has ended or waits for an operator.
+// Rests reports whether the instruction has ended, waits for an operator, or has only its key left (State is empty).
 func (s Status) Rests() bool { return payment.Status(s).Rests() }
 
 func instructions(all []Instruction) []payment.Instruction {

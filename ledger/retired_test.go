@@ -1,8 +1,10 @@
 package ledger_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
@@ -56,4 +58,28 @@ func TestReportOfADetachedMonth(t *testing.T) {
 	same(t, "rows", d.rows(id), "")
 	waits := d.enqueue()
 	same(t, "one that waits, of the same month", d.late(report(waits)), payment.VerdictSettled)
+}
+
+// TestAwaitOfADetachedMonth: a payment of which only the key is left is not waited for, by SQL or by a
+// token, and is told as nothing but that.
+func TestAwaitOfADetachedMonth(t *testing.T) {
+	t.Parallel()
+	d := newDoorDesk(t)
+	who := d.token(nil, "p1")
+	bySQL, byToken := d.enqueue(), d.order(who, "p1", "old")
+	for _, id := range []payment.ID{bySQL, byToken} {
+		d.record(told(payment.Policy{ResendOnUnknown: payment.ResendNever}, d.claimOne(id), payment.ResultAccepted, "b-1"))
+	}
+	d.do(`ALTER TABLE railhead.payment_outbox_attempts DETACH PARTITION ` + d.text(`SELECT tableoid::regclass::text
+		FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 LIMIT 1`, [16]byte(bySQL)))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	status, err := openIngest(t, d.Cell, 4).Await(ctx, d.keyOf(bySQL))
+	if err != nil || status.OutboxID != bySQL || status.State != "" || status.HasEnded() {
+		t.Errorf("by SQL: %+v, %v", status, err)
+	}
+	found, err := d.door.Await(ctx, who, byToken)
+	if err != nil || found.OutboxID != byToken || found.State != "" || found.HasEnded() {
+		t.Errorf("by a token: %+v, %v", found, err)
+	}
 }

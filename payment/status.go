@@ -39,6 +39,8 @@ type Status struct {
 // WaitsForPerson is set.
 func (s Status) HasEnded() bool { return State(s.State).HasEnded() }
 
-// Rests reports whether the instruction has ended, or waits for an operator: its
-// status does not change soon.
-func (s Status) Rests() bool { return s.HasEnded() || s.WaitsForPerson }
+// Rests reports whether the instruction has ended, waits for an operator, or has only its key left, because its rows
+// have left the archive: its status does not change soon.
+func (s Status) Rests() bool {
+	return s.HasEnded() || s.WaitsForPerson || s.State == "" && s.OutboxID != (ID{})
+}

@@ -49,7 +49,7 @@ func (i *Ingest) Statuses(ctx context.Context, keys []Key) ([]*payment.Status, e
 	return found, nil
 }
 
-// Await waits until an instruction rests: it has ended, or waits for an operator. It
+// Await waits until an instruction rests: it has ended, waits for an operator, or has only its key left. It
 // returns its status then. If the context ends first, it returns the last status that it
 // read, and the context's error. Other errors are those of Status.
 //
