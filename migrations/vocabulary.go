@@ -29,6 +29,9 @@ var words = vocabulary{
 	"replayable_states": listed(payment.States(), payment.State.MayReplay),
 
 	"event_types": eventTypes(),
+	"eventless_states": listed(payment.States(), func(s payment.State) bool {
+		return !s.IsClaim() && s.EventType() == ""
+	}),
 	"unknown_event_states": listed(payment.States(), func(s payment.State) bool {
 		return s.EventType().IsUnknown()
 	}),

@@ -2,6 +2,8 @@ package payment
 
 import (
 	"encoding/hex"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -26,7 +28,8 @@ const (
 	EventFailed EventType = "payment.failed"
 	// EventExpired: the same, because it expired.
 	EventExpired EventType = "payment.expired"
-	// EventCancelled: it was ended, and no send of it can have been executed.
+	// EventCancelled: it was ended, and no send of it can have been executed. With OutcomeUnknown it
+	// may repeat a call that a restore lost, and whose payment was executed.
 	EventCancelled EventType = "payment.cancelled"
 	// EventReplayed: an operator returned it to pending.
 	EventReplayed EventType = "payment.replayed"
@@ -43,8 +46,9 @@ func EventTypes() []EventType {
 }
 
 // EventType returns the type of the event of a row of this state, or "" if it is no event.
-// Two rows differ: a FAILED one with CodeExpired is EventExpired, and one that contradicts
-// an earlier end is EventConflict.
+// Some rows differ: a FAILED one with CodeExpired is EventExpired, one that contradicts an earlier
+// end is EventConflict, and one of no type that is the first to make the outcome unknown is
+// EventOutcomeUnknown.
 func (s State) EventType() EventType {
 	switch s {
 	case Dispatched:
@@ -73,8 +77,8 @@ func (t EventType) IsUnknown() bool { return t == EventOutcomeUnknown }
 // Event is a row of the archive as callers receive it. It has no content of the
 // payment, no key and no text of the rail.
 type Event struct {
-	// AttemptID identifies the event. It is the row's own id, which no other row gets, even
-	// after a failover.
+	// AttemptID is the row's own id. After a failover that forgot the row, what it reports may be
+	// recorded again with this id, as another row that says something else.
 	AttemptID      ID
 	Type           EventType
 	OutboxID       ID
@@ -91,8 +95,12 @@ type Event struct {
 	OutcomeUnknown bool // as of this row: some send has no trustworthy answer
 }
 
-// Name returns the event's id as callers see it: the same in every delivery of it.
-func (e Event) Name() string { return "evt_" + hex.EncodeToString(e.AttemptID[:]) }
+// Name returns the event's id as callers see it, such as evt_019a7d0e52c07cc28b3f1f0a64c1f2d1_2_failed: the
+// same in every delivery of it, and of no event that says something else.
+func (e Event) Name() string {
+	return fmt.Sprintf("evt_%s_%d_%s", hex.EncodeToString(e.AttemptID[:]), e.AttemptNo,
+		strings.TrimPrefix(string(e.Type), "payment."))
+}
 
 // EventKey identifies an event in the archive.
 type EventKey struct {

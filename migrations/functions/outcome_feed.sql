@@ -17,9 +17,11 @@
 --   still come before them.
 --
 --   Rows that were written before the column xact existed are not in the feed. event_type is null
---   if a row is not an event: see payment.EventType.
+--   if a row is not an event: see payment.EventType. outcome_unknown is that of the row; of a cancelled
+--   payment it is also set while payment_certainty is OUTCOME_UNKNOWN.
 -- errors:  55P03 if the archive stays locked for 5 s.
--- reads:   payment_outbox_attempts, payment_outbox_keys, payment_outbox_contradictions.
+-- reads:   payment_outbox_attempts, payment_outbox_keys, payment_outbox_contradictions, and what payment_certainty
+--          reads.
 -- locks:   nothing.   called by: api_events, event_deliveries, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_feed(after_xact xid8, after_outbox_id uuid, after_attempt_no integer,
   rows_max integer, ahead boolean)
@@ -56,8 +58,8 @@ BEGIN
         WHERE b.outbox_id = e.outbox_id AND b.attempt_no < e.attempt_no AND b.state NOT IN ({claim_states})
         ORDER BY b.attempt_no DESC LIMIT 1)
         THEN NULL
-      -- Late evidence may be the first to make the outcome unknown.
-      WHEN e.state = 'LATE_OUTCOME' THEN CASE WHEN e.outcome_unknown AND (
+      -- Late evidence, and a refusal for now, may be the first to make the outcome unknown.
+      WHEN e.state IN ({eventless_states}) THEN CASE WHEN e.outcome_unknown AND (
         SELECT b.outcome_unknown
         FROM {cell}.payment_outbox_attempts b
         WHERE b.outbox_id = e.outbox_id AND b.attempt_no < e.attempt_no AND b.state NOT IN ({claim_states})
@@ -73,7 +75,9 @@ BEGIN
     e.attempt_id, e.outbox_id, coalesce(k.instruction_id, e.instruction_id),
     coalesce(k.participant_id, e.participant_id), coalesce(k.sequence_id, e.sequence_id), e.attempt_no, e.state::text,
     e.answers_attempt_no, e.created_at, e.claimed_at, e.completed_at, e.result, e.rail_type, e.rail_reference,
-    e.rail_code, e.error_code, e.latency_ms, e.worker_id, e.outcome_unknown
+    e.rail_code, e.error_code, e.latency_ms, e.worker_id,
+    -- A cancelled call may repeat one that a restore lost, and that was executed.
+    e.outcome_unknown OR e.state = 'CANCELLED' AND {cell}.payment_certainty(e.outbox_id, true) = 'OUTCOME_UNKNOWN'
   FROM (
     SELECT s.xact, s.outbox_id, s.attempt_no, s.attempt_id
     FROM {cell}.payment_outbox_attempts s

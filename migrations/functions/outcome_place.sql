@@ -11,6 +11,9 @@
 --   hour. On a server other than the one from which the cursor comes (system_identifier),
 --   transactions are numbered anew, and the reader goes back too.
 --
+--   The time is that in the row's id. The id of a callback's row has none (it is a digest, a UUID of
+--   version 8): no time of it is known but that it was written after its instruction was enqueued.
+--
 --   A row of a month that has left the archive is assumed to be unchanged.
 -- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, the catalog.
@@ -28,6 +31,7 @@ AS $$
 DECLARE
   none CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
   same CONSTANT boolean := (SELECT s.system_identifier::text = $5 FROM pg_control_system() s);
+  since timestamptz;
 BEGIN
   went_back := false;
   to_xact := coalesce($1, '0'::xid8);
@@ -47,10 +51,15 @@ BEGIN
     RETURN;
   END IF;
   went_back := true;
-  to_xact := {cell}.outcome_feed_since(least({cell}.uuidv7_time($4), (
+  since := least(clock_timestamp(), {cell}.uuidv7_time(CASE WHEN get_byte(uuid_send($4), 6) >> 4 = 7 THEN $4
+    ELSE coalesce($2, none) END));
+  to_xact := {cell}.outcome_feed_since(least(since, (
     -- Rows that the old server delivered after this one had taken over.
     SELECT min(s.opened_at) FROM {cell}.payment_outbox_suspensions s
-    WHERE s.opened_at > {cell}.uuidv7_time($4) - interval '1 day')) - interval '1 hour');
+    WHERE s.opened_at > since - interval '1 day')) - interval '1 hour');
+  IF same THEN
+    to_xact := least(to_xact, $1);
+  END IF;
   to_outbox_id := none;
   to_attempt_no := 0;
 END

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -203,7 +204,7 @@ func (l *listener) rage(ctx context.Context, w *World) error {
 func (l *listener) isHeld(ctx context.Context, w *World, number string) error {
 	var after []string
 	err := w.admin.QueryRow(ctx, `
-		SELECT coalesce(array_agg('evt_' || replace(a.attempt_id::text, '-', '')), '{}')
+		SELECT coalesce(array_agg('evt_' || replace(a.attempt_id::text, '-', '') || '_' || a.attempt_no), '{}')
 		FROM `+cell+`.payment_outbox_attempts a
 		WHERE a.xact > $1::text::xid8 AND a.state NOT IN ('DISPATCHING', 'INQUIRING')`, number).Scan(&after)
 	if err != nil {
@@ -217,12 +218,18 @@ func (l *listener) isHeld(ctx context.Context, w *World, number string) error {
 		held[id] = true
 	}
 	for _, d := range l.sink.noted() {
-		if held[d.ID] {
+		if held[rowOf(d.ID)] {
 			w.Broken("%s was told although a transaction before it was open", d.ID)
 			break
 		}
 	}
 	return nil
+}
+
+// rowOf returns the part of an event's id that is its row's: it ends with the row's number.
+func rowOf(id string) string {
+	parts := strings.SplitN(id, "_", 4)
+	return strings.Join(parts[:min(3, len(parts))], "_")
 }
 
 // killDeliverer kills one of the two delivering processes, and starts another.

@@ -38,11 +38,13 @@ func (l *listener) rowsIn(ctx context.Context, w *World, tx pgx.Tx) (map[string]
 		return nil, err
 	}
 	all := make(map[string]outcomeRow)
+	var attempts [][16]byte
 	var attempt, outbox [16]byte
 	var row outcomeRow
 	_, err = pgx.ForEachRow(found, []any{&attempt, &outbox, &row.attemptNo, &row.state, &row.event}, func() error {
 		row.outboxID = payment.ID(outbox).String()
-		all[payment.Event{AttemptID: attempt}.Name()] = row
+		attempts = append(attempts, attempt)
+		all[payment.Event{AttemptID: attempt, AttemptNo: row.attemptNo, Type: payment.EventType(row.event)}.Name()] = row
 		return nil
 	})
 	if err != nil {
@@ -53,19 +55,11 @@ func (l *listener) rowsIn(ctx context.Context, w *World, tx pgx.Tx) (map[string]
 	err = tx.QueryRow(ctx, `
 		SELECT count(*) FROM `+cell+`.payment_outbox_attempts a
 		WHERE a.state IN ('DISPATCHED', 'ACCEPTED', 'PARKED', 'FAILED', 'CANCELLED', 'REPLAYED')
-		  AND NOT 'evt_' || replace(a.attempt_id::text, '-', '') = ANY ($1)`, keysOf(all)).Scan(&left)
+		  AND NOT a.attempt_id = ANY ($1)`, attempts).Scan(&left)
 	if err == nil && left > 0 {
 		w.Broken("the feed leaves out %d rows that are events", left)
 	}
 	return all, err
-}
-
-func keysOf(all map[string]outcomeRow) []string {
-	keys := make([]string, 0, len(all))
-	for key := range all {
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // caughtUp waits until the sink has noted every event that is in the archive now.
