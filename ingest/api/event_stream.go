@@ -155,8 +155,7 @@ func (s *streaming) run(ctx context.Context) error {
 func (s *streaming) catchUp(ctx context.Context) error {
 	most := fewPlaces
 	for more := true; more; {
-		s.history = s.hub.now()
-		heard, err := s.hub.readOne(ctx, s.l, s.at, most)
+		heard, history, err := s.hub.readUpTo(ctx, s.l, s.at, most, true)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -182,7 +181,7 @@ func (s *streaming) catchUp(ctx context.Context) error {
 				return errSlow
 			}
 		}
-		s.at, s.l.since, more = heard.Place, time.Time{}, heard.More
+		s.at, s.history, s.l.since, more = heard.Place, history, time.Time{}, heard.More
 		if most = fewPlaces; len(heard.Events) == 0 {
 			most = eventsPlacesMax // only events of others: none is kept in memory
 		}

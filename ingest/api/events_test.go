@@ -322,6 +322,100 @@ func TestStreamAfterAFailover(t *testing.T) {
 	}
 }
 
+// TestStreamFurtherThanAFailover tests that a stream which has read by itself what a failover forgets, and waits for
+// the others, is told the events that have the numbers of the forgotten ones.
+func TestStreamFurtherThanAFailover(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	for range 3 {
+		d.fake.happens("p1", payment.EventFailed)
+	}
+	early, at := d.listen(d.serve.URL+"/v1/events?since=2026-01-01T00:00:00Z"), ""
+	for range 3 {
+		at, _, _ = early.next()
+	}
+	// It has joined once reads begin by themselves.
+	before := d.fake.looked()
+	for ; d.fake.looked() < before+2; time.Sleep(10 * time.Millisecond) {
+	}
+	lost := []payment.Event{d.fake.happens("p1", payment.EventDispatched), d.fake.happens("p1", payment.EventDispatched)}
+	d.fake.mu.Lock()
+	d.fake.fails = func(call string) error { // the read of all is cut off, each by itself is not
+		if call == "events" && d.fake.places > 200 {
+			return errors.New("away")
+		}
+		return nil
+	}
+	d.fake.mu.Unlock()
+	late := d.listen(d.serve.URL + "/v1/events?after=" + at)
+	late.wants(lost[0])
+	late.wants(lost[1])
+	d.fake.mu.Lock()
+	d.fake.feed, d.fake.fails = d.fake.feed[:3], nil
+	d.fake.mu.Unlock()
+	news := d.fake.happens("p1", payment.EventConflict)
+	for _, l := range []*listener{early, late} {
+		for id := ""; id != news.Name(); {
+			_, name, data := l.next()
+			if name == "" {
+				t.Fatal("the stream has ended")
+			}
+			id = fmt.Sprint(data["id"])
+		}
+	}
+}
+
+// TestStreamsJoinABusyFeed tests that streams which begin while events are written without a pause are soon
+// served by one read, and are told each event once and in order.
+func TestStreamsJoinABusyFeed(t *testing.T) {
+	t.Parallel()
+	const streams = 40
+	d := newDoor(t, api.Config{StreamsMax: 2 * streams})
+	d.fake.slow = 15 * time.Millisecond
+	d.fake.happens("p1", payment.EventFailed)
+	var all []*listener
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for n := range streams {
+		all = append(all, d.listen(d.serve.URL+"/v1/events"))
+		if n%10 == 9 {
+			<-ticker.C
+			d.fake.happens("p1", payment.EventDispatched)
+		}
+	}
+	joined, looks := 0, d.fake.looked()
+	for n := 1; joined == 0; n++ {
+		<-ticker.C
+		d.fake.happens("p1", payment.EventDispatched)
+		if n%200 == 0 { // a second: one read for all each 250 ms is four
+			now := d.fake.looked()
+			if now-looks <= 6 {
+				joined = n
+			} else if n > 2000 {
+				t.Fatalf("%d reads a second for %d streams", now-looks, streams)
+			}
+			looks = now
+		}
+	}
+	last := d.fake.happens("p1", payment.EventConflict)
+	for n, l := range all {
+		before := 0.0
+		for {
+			_, name, data := l.next()
+			if name == "" {
+				t.Fatal("the stream has ended")
+			}
+			sequence := data["data"].(map[string]any)["sequence_id"].(float64)
+			if before > 0 && sequence != before+1 {
+				t.Fatalf("stream %d: event %g comes after %g", n, sequence, before)
+			}
+			if before = sequence; fmt.Sprint(data["id"]) == last.Name() {
+				break
+			}
+		}
+	}
+}
+
 // TestStreamOfAQuietReader tests that a reader without events, or without recent ones, resumes
 // where it was and not from now on.
 func TestStreamOfAQuietReader(t *testing.T) {

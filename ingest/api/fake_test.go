@@ -28,6 +28,8 @@ type fakeStore struct {
 	noted   map[[32]byte][2]int64
 	feed    []payment.Event
 	looks   int
+	places  int           // the most places of the present read
+	slow    time.Duration // how long the answer to a read takes to come
 }
 
 func newFake() *fakeStore {
@@ -220,6 +222,13 @@ func (f *fakeStore) happens(participant string, what payment.EventType) payment.
 	return e
 }
 
+// looked returns how often the feed was read.
+func (f *fakeStore) looked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.looks
+}
+
 // refusal returns why a subscription is not served.
 func (f *fakeStore) refusal(who outbox.Subscription) error {
 	switch {
@@ -239,9 +248,11 @@ func (f *fakeStore) refusal(who outbox.Subscription) error {
 func (f *fakeStore) Events(
 	_ context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int,
 ) (outbox.Heard, error) {
+	defer time.Sleep(f.slow)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
+	f.places = most
 	if err := f.fail("events"); err != nil {
 		return outbox.Heard{}, err
 	}

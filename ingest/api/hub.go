@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type hub struct {
 	mu          sync.Mutex
 	place       outbox.Place
 	subscribers map[*subscriber]bool // part of each read
-	waiting     []*subscriber        // to join the next read
+	waiting     []*subscriber        // to join a read that begins at their place
 	running     bool
 	history     int // incremented if the database has forgotten events that were sent
 }
@@ -35,6 +36,7 @@ type subscriber struct {
 	why   error
 	gone  bool
 	from  int       // the history in which it has read
+	ahead bool      // has waited for a whole read of the hub, which was behind it
 	beat  time.Time // time of its last progress message
 }
 
@@ -88,22 +90,45 @@ func (a *API) leave(token *knownToken) {
 	a.watch.Streaming(-1)
 }
 
-// now returns the history for a read that begins now.
-func (h *hub) now() int {
+// now returns the history for a read that begins now, and the hub's place; zero: no stream is there.
+func (h *hub) now() (history int, place outbox.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.history
+	if len(h.subscribers) > 0 {
+		place = h.place
+	}
+	return h.history, place
 }
 
 // readOne reads for one reader.
 func (h *hub) readOne(ctx context.Context, l listening, at outbox.Place, most int) (outbox.Heard, error) {
+	heard, _, err := h.readUpTo(ctx, l, at, most, false)
+	return heard, err
+}
+
+// readUpTo reads for one reader, if wanted up to the hub's place and no further: a stream that has read
+// further can't join it. Without a failover the place is one of the feed that is read; after one the
+// next read that begins there goes back. It also returns the history before the read.
+func (h *hub) readUpTo(
+	ctx context.Context, l listening, at outbox.Place, most int, wanted bool,
+) (heard outbox.Heard, history int, err error) {
 	select {
 	case h.solo <- struct{}{}:
 		defer func() { <-h.solo }()
 	case <-ctx.Done():
-		return outbox.Heard{}, ctx.Err()
+		return outbox.Heard{}, 0, ctx.Err()
 	}
-	return h.api.readEvents(ctx, l, at, most)
+	history, place := h.now() // not before the wait: the hub has moved on since
+	heard, err = h.api.readEvents(ctx, l, at, most)
+	if err != nil || !wanted || heard.WentBack || !at.Before(place) || !place.Before(heard.Place) {
+		return heard, history, err
+	}
+	further := slices.IndexFunc(heard.Events, func(e outbox.HeardEvent) bool { return place.Before(e.At) })
+	if further >= 0 {
+		heard.Events = heard.Events[:further]
+	}
+	heard.Place, heard.More = place, false
+	return heard, history, nil
 }
 
 // join subscribes a stream that has read up to a place. The history is the one before its last
@@ -160,37 +185,44 @@ func (h *hub) run() {
 		if err != nil {
 			h.api.log.Warn("events can't be read", "streams", len(of), "error", err)
 			most = max(most/2, fewPlaces/4) // it may be too much for the time limit of a call
+			h.turnAway(false)
 			time.Sleep(hubSlow)
 			continue
 		}
 		most = min(2*most, eventsPlacesMax)
 		h.deliver(heard, of)
+		h.turnAway(heard.More)
 		if wait := min(hubEvery+time.Duration(len(all))*time.Millisecond/2, hubSlow); !heard.More {
 			time.Sleep(wait - time.Since(begun))
 		}
 	}
 }
 
-// gather admits the waiting subscribers, and returns the subscriptions of the next read, each once,
-// with the subscribers of each. Without subscribers the hub stops.
+// gather admits the waiting subscribers that are at the hub's place, and returns the subscriptions of
+// the next read, each once, with the subscribers of each. Without subscribers the hub stops.
+//
+// It is the same row for all, which the database looks for in each read. A failover that has forgotten a
+// row further on, up to which one has read, has not forgotten the hub's: no read would go back, and the
+// rows in its place would be withheld from that one as known.
 func (h *hub) gather() (all []outbox.Subscription, of [][]*subscriber, from outbox.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	waiting := h.waiting[:0]
 	for _, e := range h.waiting {
 		switch {
 		case e.gone:
 		case e.from != h.history:
 			h.end(e, nil) // the rows that it has read may be forgotten
-		case len(h.subscribers) == 0, !e.at.Before(h.place):
-			if len(h.subscribers) == 0 {
-				h.place = e.at
-			}
+		case len(h.subscribers) == 0, e.at == h.place:
+			h.place = e.at
 			h.subscribers[e] = true
 		default:
-			h.end(e, nil) // the others are ahead of it
+			e.ahead = true
+			waiting = append(waiting, e)
 		}
 	}
-	h.waiting = nil
+	clear(h.waiting[len(waiting):])
+	h.waiting = waiting
 	index := make(map[string]int, len(h.subscribers))
 	for e := range h.subscribers {
 		n, known := index[e.name]
@@ -205,6 +237,19 @@ func (h *hub) gather() (all []outbox.Subscription, of [][]*subscriber, from outb
 	return all, of, h.place
 }
 
+// turnAway ends those of the waiting that the next read can't begin with: they read by themselves up to
+// the hub's place, and have the time until that read for it. One that is ahead waits for one read, which
+// comes to its row unless a failover has forgotten that; more: it has not come to the end of the feed.
+func (h *hub) turnAway(more bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.waiting {
+		if e.at != h.place && (e.at.Before(h.place) || e.ahead && !more) {
+			h.end(e, nil)
+		}
+	}
+}
+
 // deliver sends what was read. A subscriber whose queue is full is removed: its stream reads by
 // itself, at its own pace, and delays no other.
 func (h *hub) deliver(heard outbox.Heard, of [][]*subscriber) {
@@ -217,7 +262,7 @@ func (h *hub) deliver(heard outbox.Heard, of [][]*subscriber) {
 	}
 	h.place = heard.Place
 	if heard.WentBack {
-		// Each stream goes back by itself, as far as its own rows are forgotten.
+		// Each stream goes back by itself, at its own pace.
 		h.history++
 		for _, each := range of {
 			for _, e := range each {
@@ -230,9 +275,7 @@ func (h *hub) deliver(heard outbox.Heard, of [][]*subscriber) {
 		one := message{text: h.frame(each), at: each.At, last: each.Last}
 		for _, n := range each.For {
 			for _, e := range of[n] {
-				if e.at.Before(each.At) { // else the stream has read it by itself
-					h.send(e, one)
-				}
+				h.send(e, one)
 			}
 		}
 	}

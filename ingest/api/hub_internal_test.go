@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -43,28 +44,75 @@ func heardAt(end uint64, xacts ...uint64) outbox.Heard {
 	return heard
 }
 
-// TestHubTellsWhatIsNew tests that a stream that has read further than the hub gets only later
-// events, and that one that is behind reads by itself.
+// TestHubTellsWhatIsNew tests that a stream that has read further than the hub joins it at its row, and gets
+// only later events; that one whose row the hub passes, and one that is behind, read by themselves.
 func TestHubTellsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	h := hubOf()
-	first, further := h.join(outbox.Subscription{}, placeAt(3), 0), h.join(outbox.Subscription{}, placeAt(6), 0)
+	join := func(at uint64) *subscriber { return h.join(outbox.Subscription{}, placeAt(at), 0) }
+	first, further, passed := join(3), join(6), join(5)
 	_, of, from := h.gather()
 	if from != placeAt(3) {
 		t.Fatalf("looks from %+v", from)
 	}
-	h.deliver(heardAt(8, 4, 6, 7), of)
-	behind := h.join(outbox.Subscription{}, placeAt(7), 0)
-	h.gather()
+	h.deliver(heardAt(6, 4, 6), of)
+	h.turnAway(false)
+	behind, meanwhile := join(5), join(9)
+	_, of, _ = h.gather()
+	h.deliver(heardAt(8, 7), of)
+	h.turnAway(true) // more: the read of the one that joined meanwhile is not over
 	for what, c := range map[string]struct {
 		ear  *subscriber
 		told []uint64
 		more bool
 	}{"the first": {first, []uint64{4, 6, 7}, true}, "one that is further": {further, []uint64{7}, true},
-		"one that is behind": {behind, nil, false}} {
+		"one that is passed": {passed, nil, false}, "one that is behind": {behind, nil, false},
+		"one that joined meanwhile": {meanwhile, nil, true}} {
 		told, more := hears(c.ear)
-		if len(told) != len(c.told) || len(told) > 0 && told[0] != c.told[0] || more != c.more || c.ear.why != nil {
+		if !slices.Equal(told, c.told) || more != c.more || c.ear.why != nil {
 			t.Errorf("%s: told %v, more %t, %v", what, told, more, c.ear.why)
+		}
+	}
+}
+
+// TestHubBehindAFailover tests that a stream which has read rows that a failover forgets, while the hub's row is
+// still there, reads by itself: no row that has their numbers is withheld from it as known.
+func TestHubBehindAFailover(t *testing.T) {
+	t.Parallel()
+	for name, joins := range map[string]func(h *hub, at outbox.Place) *subscriber{
+		"before the read": func(h *hub, at outbox.Place) *subscriber {
+			e := h.join(outbox.Subscription{}, at, 0)
+			_, of, _ := h.gather()
+			h.deliver(heardAt(5, 4, 5), of)
+			return e
+		},
+		"during the read": func(h *hub, at outbox.Place) *subscriber {
+			_, of, _ := h.gather()
+			e := h.join(outbox.Subscription{}, at, 0)
+			h.deliver(heardAt(5, 4, 5), of)
+			h.turnAway(false)
+			_, of, _ = h.gather()
+			h.deliver(heardAt(5), of)
+			return e
+		},
+		"at the same number": func(h *hub, at outbox.Place) *subscriber {
+			at.Xact = 3 // the row of the hub has another id
+			e := h.join(outbox.Subscription{}, at, 0)
+			_, of, _ := h.gather()
+			h.deliver(heardAt(5, 4, 5), of)
+			return e
+		},
+	} {
+		h := hubOf()
+		h.join(outbox.Subscription{}, placeAt(3), 0)
+		h.gather()
+		e := joins(h, placeAt(6))
+		h.turnAway(false)
+		if h.subscribers[e] {
+			t.Errorf("%s: it is told by the hub", name)
+		}
+		if told, more := hears(e); len(told) > 0 || more {
+			t.Errorf("%s: told %v, and not sent back: rows 4 and 5 are withheld", name, told)
 		}
 	}
 }
@@ -74,13 +122,14 @@ func TestHubTellsWhatIsNew(t *testing.T) {
 func TestHubOverAFailover(t *testing.T) {
 	t.Parallel()
 	h := hubOf()
-	told := h.join(outbox.Subscription{}, placeAt(9), h.now())
+	now := func() int { history, _ := h.now(); return history }
+	told := h.join(outbox.Subscription{}, placeAt(9), now())
 	_, of, _ := h.gather()
-	read := h.now() // of one that reads by itself meanwhile
+	read := now() // of one that reads by itself meanwhile
 	went := heardAt(4, 3, 4)
 	went.WentBack = true
 	h.deliver(went, of)
-	joins, back := h.join(outbox.Subscription{}, placeAt(9), read), h.join(outbox.Subscription{}, placeAt(4), h.now())
+	joins, back := h.join(outbox.Subscription{}, placeAt(9), read), h.join(outbox.Subscription{}, placeAt(4), now())
 	h.gather()
 	for what, c := range map[string]struct {
 		ear  *subscriber
