@@ -60,7 +60,7 @@ func TestScale(t *testing.T) {
 func TestEveryDurationIsScaled(t *testing.T) {
 	t.Parallel()
 	// A scale that leaves no whole minute, hour or day of what the rules use.
-	rendered, err := Render(Settings{Scale: 7})
+	rendered, err := Render(Settings{Scale: 11})
 	if err != nil {
 		t.Fatal(err)
 	}

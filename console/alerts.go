@@ -31,6 +31,7 @@ var shownAt = map[string]place{
 	"RailheadNotifierLost":              {"/components", "Components"},
 	"RailheadReaperNotRunning":          {"/components", "Components"},
 	"RailheadComponentStale":            {"/components", "Components"},
+	"RailheadComponentStopped":          {"/components", "Components"},
 	"RailheadAPIFailing":                {"/database#logins", "Database"},
 	"RailheadTokenNotInForce":           {"/tokens", "Tokens"},
 	"RailheadCallbacksNotTaken":         {"/rails", "Rails"},

@@ -199,6 +199,10 @@ func componentRoutes() []route {
 			says: []string{"it accepts no report of a rail"}, mend: byProcess,
 		},
 		{
+			fault: "RailheadComponentStopped", cause: []string{toComponents},
+			says: []string{"callback", "it announced its stop"}, mend: byProcess,
+		},
+		{
 			fault: "RailheadAPIFailing", cause: []string{toDatabase},
 			says: []string{"railhead_api_login", "it may not log in"},
 			mend: byServer,

@@ -40,6 +40,12 @@ func componentFaults() []fault {
 			heal:   func(ctx context.Context, w *world) error { return w.start(ctx, "callbacks") },
 		},
 		{
+			name: "RailheadComponentStopped", about: "the callback endpoint is stopped in order, and not started again",
+			wants:  ticket("RailheadComponentStopped"),
+			inject: func(_ context.Context, w *world) ([]string, error) { return nil, w.stop("callbacks") },
+			heal:   func(ctx context.Context, w *world) error { return w.start(ctx, "callbacks") },
+		},
+		{
 			name: "RailheadAPIFailing", about: "the login of the HTTP API may not log in any more, while callers ask",
 			wants:  page("RailheadAPIFailing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.apiWithoutDatabase(ctx) },
