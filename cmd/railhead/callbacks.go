@@ -47,8 +47,8 @@ func newCallbacks(
 	}
 	one, err := callback.New(callback.Config{
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(), HeartbeatEvery: s.HeartbeatEvery,
-		StoreTimeout: s.StoreTimeout,
-		Asserted:     s.asserted(), StateFile: s.stateFile("callbacks"),
+		StoreTimeout: s.StoreTimeout, ConnectionsMax: s.CallbacksConns,
+		Asserted: s.asserted(), StateFile: s.stateFile("callbacks"),
 		OtherLogin: "RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks",
 		Tracer:     s.traces.Tracer(),
 		Sources:    sources,

@@ -99,6 +99,7 @@ func processVariables() variables {
 			{"RAILHEAD_HTTP_ADDR_FILE", "", "file that the bound address is written to"},
 			{"RAILHEAD_CALLBACKS_ADDR", "127.0.0.1:0", "callbacks: address that rails report to; port 0 is any free one"},
 			{"RAILHEAD_CALLBACKS_ADDR_FILE", "", "callbacks: file that the bound address is written to"},
+			{"RAILHEAD_CALLBACKS_CONNECTIONS", "500", "callbacks: connections of rails at once; more wait"},
 			{"RAILHEAD_API_ADDR", "127.0.0.1:0", "api: address that callers reach; port 0 is any free one"},
 			{"RAILHEAD_API_ADDR_FILE", "", "api: file that the bound address is written to"},
 			{"RAILHEAD_API_CERT_FILE", "", "api: its certificate, in PEM, read again when it changes; without it TLS has to be in front of it"},

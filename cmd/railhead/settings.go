@@ -50,8 +50,9 @@ type settings struct {
 	HTTPAddr string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
 	HTTPFile string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
 	// The endpoint for callbacks, separate from health: rails reach it.
-	CallbacksAddr string `env:"RAILHEAD_CALLBACKS_ADDR" envDefault:"127.0.0.1:0"`
-	CallbacksFile string `env:"RAILHEAD_CALLBACKS_ADDR_FILE"` // the bound address is written here
+	CallbacksAddr  string `env:"RAILHEAD_CALLBACKS_ADDR" envDefault:"127.0.0.1:0"`
+	CallbacksFile  string `env:"RAILHEAD_CALLBACKS_ADDR_FILE"` // the bound address is written here
+	CallbacksConns int    `env:"RAILHEAD_CALLBACKS_CONNECTIONS" envDefault:"500"`
 	// The HTTP API, separate from health: callers reach it.
 	APIAddr           string `env:"RAILHEAD_API_ADDR" envDefault:"127.0.0.1:0"`
 	APIFile           string `env:"RAILHEAD_API_ADDR_FILE"` // the bound address is written here

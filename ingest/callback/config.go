@@ -21,6 +21,9 @@ type Config struct {
 	// StoreTimeout bounds a check of the server, the wait of a callback for its turn, and its
 	// recording; default 10 s.
 	StoreTimeout time.Duration
+	// ConnectionsMax bounds the open connections of rails, and of all others that reach the address; default
+	// 500. More wait in the queue of the operating system, and nothing of them is in memory.
+	ConnectionsMax int
 	// Asserted is the time budget that this process was configured with, if any. A span that is not
 	// 0 must equal the cell's, or Run returns outbox.ErrOtherBudget.
 	Asserted outbox.TimeBudget
@@ -39,6 +42,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	service.Fill(&c.HeartbeatEvery, 2*time.Second)
 	service.Fill(&c.StoreTimeout, 10*time.Second)
+	service.Fill(&c.ConnectionsMax, 500)
 	service.Fill(&c.OtherLogin, "the login takes no callbacks")
 	return c
 }
@@ -48,5 +52,6 @@ func (c Config) validate() error {
 	b.WorkerID(c.WorkerID)
 	service.Within(&b, "heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
 	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
+	service.Within(&b, "connections", c.ConnectionsMax, 1, 100_000)
 	return b.Err()
 }

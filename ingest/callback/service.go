@@ -107,6 +107,7 @@ func (s *Service) Run(ctx context.Context) error {
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 2*s.config.StoreTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}
+	listener = service.AtMost(listener, s.config.ConnectionsMax)
 	s.log.InfoContext(ctx, "receiving callbacks", "addr", listener.Addr().String())
 	if _, err := s.RunOnce(ctx); err != nil {
 		return errors.Join(err, listener.Close())
