@@ -29,7 +29,7 @@ type endpointRow struct {
 	Word  string // its id as a word of a shell
 	State string
 	Tone  explain.Tone
-	Lag   string // the age of its oldest event that it has not accepted; empty: it has accepted all
+	Lag   string // the age of its oldest event that waits; empty: none does, and what is after its place is not counted
 }
 
 // endpoints shows the endpoints to which events are delivered.

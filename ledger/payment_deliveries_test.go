@@ -1,9 +1,11 @@
 package ledger_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -56,4 +58,57 @@ func TestPaymentDeliveries(t *testing.T) {
 	if one := got.Waiting[1]; !one.NextAt.IsZero() || one.Tries != 10 || one.Status != "HTTP_410" {
 		t.Errorf("what is given up is %+v", one)
 	}
+}
+
+// TestDeliveriesAreToldTruly: what is said of an event that no try of has failed, of one that an operator has asked
+// for again, and of one from before its endpoint was made, is true of the rows.
+func TestDeliveriesAreToldTruly(t *testing.T) {
+	t.Parallel()
+	c := newCourierDesk(t, true)
+	looker := openReader(t, c.Cell)
+	who := c.token(nil, "p1")
+	first, second := c.order(who, "p1", "first"), c.order(who, "p1", "second")
+	// says requires that the lines of an endpoint contain one text, and another one nowhere.
+	says := func(what string, id payment.ID, endpoint, has, hasNot string) {
+		t.Helper()
+		all, err := looker.Deliveries(t.Context(), id)
+		c.must(err)
+		var text strings.Builder
+		for _, d := range all {
+			for _, line := range explain.DeliveryLines(d) {
+				if d.Endpoint == endpoint {
+					text.WriteString(line.Text + "\n")
+				}
+			}
+		}
+		if !strings.Contains(text.String(), has) || strings.Contains(text.String(), hasNot) {
+			t.Errorf("%s: %q; want %q in it, and not %q", what, text.String(), has, hasNot)
+		}
+	}
+	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
+	c.do(appended, [16]byte(second), 1, "FAILED", "", false)
+	due := c.isDue("at the beginning", "new first accepted 1, new second failed 1")
+	// The round is cut before the second is tried, and a later one was.
+	c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{
+		waiting(due.Events[0], time.Hour), {Event: due.Events[1].Event}}})
+	const earlier = "comes after an earlier one"
+	says("one that failed", first, "shop", "was not accepted in one try", earlier)
+	says("one that was not tried", second, "shop", "failed of row 1 waits; no try of it has failed; it is due since ",
+		earlier)
+	_, err := c.operator().Redeliver(t.Context(), "shop", time.Time{}, why)
+	c.must(err)
+	says("one that is asked for again", first, "shop",
+		"HTTP_500; an operator has asked for it again since; it is due since ", earlier)
+	c.do(appended, [16]byte(first), 2, "DISPATCHED", "", false)
+	c.take(true)
+	_, due = c.due()
+	for _, e := range due.Events {
+		if e.OutboxID == first && e.AttemptNo == 2 {
+			c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{{Event: e.Event}}})
+		}
+	}
+	says("one behind it", first, "shop", "dispatched of row 2 waits; no try of it has failed; it "+earlier, "row 2 was")
+	_, err = c.events.Take(t.Context(), "later", "worker-1", time.Minute, time.Time{})
+	c.must(err)
+	says("of an endpoint from now on", first, "later", "or is from before the endpoint was to begin", "not come to")
 }

@@ -83,10 +83,6 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 		c.watch.Seen(c.endpoint.ID, State{})
 		c.taken = time.Time{}
 		return c.config.Lease / 3
-	case !c.lease.PausedAt.IsZero():
-		c.watch.Seen(c.endpoint.ID, State{Has: true, Paused: true})
-		c.taken = time.Time{} // the next turn checks whether it still is
-		return checkEvery
 	}
 	due, err := c.due(ctx)
 	switch {
@@ -97,6 +93,9 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 		return c.fault(ctx, "due events can't be read", err)
 	}
 	c.observe(due)
+	if !c.lease.PausedAt.IsZero() {
+		return c.paused(ctx, due)
+	}
 	if wait := time.Until(c.notBefore); wait > 0 {
 		return min(wait, checkEvery) // an operator may ask for waiting events meanwhile
 	}
@@ -199,11 +198,30 @@ func (c *courier) observe(due outbox.DueEvents) {
 			break
 		}
 	}
-	state := State{Has: true, Waiting: due.Waiting, GivenUp: due.GivenUp, Down: c.down()}
+	state := State{Has: true, Waiting: due.Waiting, GivenUp: due.GivenUp, Down: c.down(),
+		Paused: !c.lease.PausedAt.IsZero()}
 	if !oldest.IsZero() {
 		state.Lag = max(time.Since(oldest), 0)
 	}
 	c.watch.Seen(c.endpoint.ID, state)
+}
+
+// paused passes the rows that are not for a paused endpoint, and delivers nothing: the lag is that of the
+// first event after them.
+func (c *courier) paused(ctx context.Context, due outbox.DueEvents) time.Duration {
+	noted, err := c.note(ctx, round{fates: make([]fate, len(due.Events))}, due)
+	c.taken = time.Time{} // the next turn checks whether it still is paused
+	switch {
+	case errors.Is(err, outbox.ErrNotHeld):
+		return 0
+	case err != nil:
+		return c.fault(ctx, "rows that are not for a paused endpoint can't be passed", err)
+	}
+	c.faulty = false
+	if due.More && noted {
+		return 0
+	}
+	return checkEvery
 }
 
 // gone pauses an endpoint that answered that it is gone for good.

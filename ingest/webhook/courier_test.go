@@ -31,6 +31,7 @@ type book struct {
 	waiting map[payment.EventKey]*waits
 	broken  bool // it answers with errors
 	most    int  // that waited at once
+	others  byte // events of this instruction are not for the endpoint; 0: all are
 }
 
 type waits struct {
@@ -122,6 +123,9 @@ func (b *book) Due(
 		end = b.place
 	}
 	for n, e := range b.feed[b.place:end] {
+		if b.others != 0 && e.OutboxID[0] == b.others {
+			continue
+		}
 		behind := slices.ContainsFunc(all, func(w *waits) bool { return w.OutboxID == e.OutboxID })
 		due.Events = append(due.Events, outbox.DueEvent{Event: e, Behind: behind,
 			At: outbox.Place{Xact: uint64(b.place + n + 1)}, Last: true})
@@ -655,6 +659,41 @@ func TestGoneEndpointIsPaused(t *testing.T) {
 		time.Sleep(time.Hour)
 		if place, _, _ := b.at(); s.tried() != 1 || !watch.now().Paused || place != 0 {
 			t.Errorf("%d tries, it shows %+v, place %d", s.tried(), watch.now(), place)
+		}
+	})
+}
+
+// TestLagOfAPausedEndpoint tests that the lag of a paused endpoint is the age of the first event that it has not
+// accepted, also behind more rows of others than one read covers, and that it is 0 while there is none.
+func TestLagOfAPausedEndpoint(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), &sink{}
+	b.others, b.paused = 9, time.Now()
+	running(t, b, s, func(watch *watched) {
+		time.Sleep(time.Minute)
+		if shown := watch.now(); !shown.Paused || !shown.Has || shown.Lag != 0 {
+			t.Errorf("without an event: %+v", shown)
+		}
+		for range 5*duePlaces + 1 {
+			b.happens(9)
+		}
+		time.Sleep(time.Minute)
+		if shown := watch.now(); shown.Lag != 0 {
+			t.Errorf("with events of others: %+v", shown)
+		}
+		b.happens(1)
+		b.happens(2)
+		time.Sleep(48 * time.Hour)
+		shown := watch.now()
+		if place, _, _ := b.at(); !shown.Paused || shown.Lag < 47*time.Hour || s.tried() > 0 || place != 5*duePlaces+1 {
+			t.Errorf("two days later: %+v, %d tries, place %d", shown, s.tried(), place)
+		}
+		b.mu.Lock()
+		b.paused = time.Time{}
+		b.mu.Unlock()
+		time.Sleep(time.Minute)
+		if shown := watch.now(); shown.Paused || shown.Lag != 0 || s.distinct() != 2 {
+			t.Errorf("after the pause: %+v, %d events", shown, s.distinct())
 		}
 	})
 }

@@ -77,10 +77,11 @@ func TestServing(t *testing.T) {
 func TestEndpointState(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	const still = "; neither what waits nor what comes after READ UNTIL is delivered"
 	for want, e := range map[string]outbox.ListedEndpoint{
-		"has a process":      {LeaseUntil: now.Add(time.Second)},
-		"no process has it":  {LeaseUntil: now.Add(-time.Second)},
-		"paused: it is gone": {PausedAt: now, PauseReason: "it\nis gone", LeaseUntil: now.Add(-time.Second)},
+		"has a process":              {LeaseUntil: now.Add(time.Second)},
+		"no process has it" + still:  {LeaseUntil: now.Add(-time.Second)},
+		"paused: it is gone" + still: {PausedAt: now, PauseReason: "it\nis gone", LeaseUntil: now.Add(-time.Second)},
 	} {
 		if got, tone := explain.EndpointState(e, now); got != want || (tone == explain.Plain) != (want == "has a process") {
 			t.Errorf("%s, %q, want %s", got, tone, want)

@@ -26,32 +26,43 @@ func DeliveryLines(d reader.Delivery) []Fact {
 		if len(d.Waiting) > 0 {
 			except = ", except those named here,"
 		}
-		head.Text += ": each event until then" + except + " was accepted or discarded, or is not for this endpoint"
+		head.Text += ": each event until then" + except + " was accepted or discarded, was not for this endpoint, or is " +
+			"from before the endpoint was to begin"
 	}
 	if !d.PausedAt.IsZero() {
 		head.Text, head.Tone = head.Text+"; the endpoint is paused since "+Clock(d.PausedAt), Warn
 	}
 	lines := []Fact{head}
-	for _, event := range d.Waiting {
-		lines = append(lines, waitingLine(d.Endpoint, event))
+	for n, event := range d.Waiting {
+		lines = append(lines, waitingLine(d.Endpoint, event, n > 0))
 	}
 	return lines
 }
 
-func waitingLine(endpoint string, event reader.WaitingEvent) Fact {
+// waitingLine describes an event that waits. It is behind if an earlier one of the payment waits.
+func waitingLine(endpoint string, event reader.WaitingEvent, behind bool) Fact {
 	line := Fact{Name: endpoint, Text: fmt.Sprintf("%s of row %d", event.Type, event.AttemptNo), Tone: Warn}
-	if event.Tries == 0 {
-		line.Text += " comes after an earlier one of this payment"
-	} else {
+	switch {
+	case event.Tries > 0:
 		line.Text += fmt.Sprintf(" was not accepted in %s, last at %s: %s", tries(event.Tries), Clock(event.FailedAt),
 			OneLine(event.Status))
+	case !event.FailedAt.IsZero(): // only redeliver counts from the beginning again
+		line.Text += fmt.Sprintf(" was not accepted at %s: %s; an operator has asked for it again since",
+			Clock(event.FailedAt), OneLine(event.Status))
+	default:
+		line.Text += " waits; no try of it has failed"
+	}
+	if behind {
+		line.Text += "; it comes after an earlier one of this payment"
 	}
 	switch {
 	case event.NextAt.IsZero():
 		line.Text += "; it is not tried again until an operator asks: railhead events redeliver " + endpoint
 		line.Tone = Alarm
-	case event.Tries > 0:
+	case event.Tries > 0 && !behind:
 		line.Text += "; the next try is at " + Clock(event.NextAt)
+	case !behind:
+		line.Text += "; it is due since " + Clock(event.NextAt)
 	}
 	return line
 }

@@ -10,11 +10,13 @@ import (
 
 // EndpointState describes whether a process delivers to an endpoint.
 func EndpointState(e outbox.ListedEndpoint, now time.Time) (string, Tone) {
+	// What has come after its place is counted nowhere: that nothing waits does not say that it has accepted all.
+	const still = "; neither what waits nor what comes after READ UNTIL is delivered"
 	switch {
 	case !e.PausedAt.IsZero():
-		return "paused: " + OneLine(e.PauseReason), Alarm
+		return "paused: " + OneLine(e.PauseReason) + still, Alarm
 	case e.LeaseUntil.Before(now):
-		return "no process has it", Alarm
+		return "no process has it" + still, Alarm
 	default:
 		return "has a process", Plain
 	}

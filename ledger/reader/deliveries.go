@@ -17,8 +17,8 @@ type Delivery struct {
 	Endpoint string
 	PausedAt time.Time // zero: the endpoint is not paused
 	// LastNo is the number of the last row that may be an event, and PassedNo that of the last one up to
-	// the endpoint's cursor; 0: none. Each event up to PassedNo was accepted, was discarded, is not for
-	// the endpoint, or waits.
+	// the endpoint's cursor; 0: none. Each event up to PassedNo was accepted, was discarded, was not for
+	// the endpoint, is from before the endpoint was to begin, or waits.
 	LastNo, PassedNo int
 	Waiting          []WaitingEvent
 }
@@ -27,8 +27,8 @@ type Delivery struct {
 type WaitingEvent struct {
 	AttemptNo int
 	Type      payment.EventType
-	Tries     int       // 0: it comes after an earlier one of its instruction
-	FailedAt  time.Time // of the last try; zero: there was none
+	Tries     int       // that failed since the last redeliver; 0: none was recorded
+	FailedAt  time.Time // of the last try that failed; zero: there was none
 	NextAt    time.Time // of the next try; zero: an operator has to ask for it
 	Status    string    // why the last delivery failed
 }
