@@ -71,6 +71,8 @@ type Replies struct {
 
 	mu      sync.Mutex
 	refused map[place]time.Time // when each message was refused first
+	created time.Time           // of the stream that was looked at last; zero: none was
+	gone    uint64              // the last message of that of which it was said that it was removed
 }
 
 // place says which message of a stream one is. The stream may be created anew, and give its numbers again.
@@ -134,7 +136,7 @@ func (r *Replies) session(ctx context.Context, into callback.Taker) error {
 	}
 	defer c.abort()
 	for ctx.Err() == nil {
-		if err := r.fit(ctx, c); err != nil {
+		if err := r.fit(ctx, c, into); err != nil {
 			r.passOver(c.server)
 			return err
 		}
@@ -160,8 +162,9 @@ func (r *Replies) ask(ctx context.Context, c *conn, what string, into any) error
 	return nil
 }
 
-// fit returns an error with what to change if the stream or the consumer could lose a report.
-func (r *Replies) fit(ctx context.Context, c *conn) error {
+// fit returns an error with what to change if the stream or the consumer could lose a report, and says which may be
+// lost already.
+func (r *Replies) fit(ctx context.Context, c *conn, into callback.Taker) error {
 	var stream struct {
 		streamInfo
 		Error *apiError `json:"error"`
@@ -181,6 +184,9 @@ func (r *Replies) fit(ctx context.Context, c *conn) error {
 		if failed != nil {
 			return errors.New(failed.Description)
 		}
+	}
+	if why := r.removed(stream.streamInfo, consumer.consumerInfo); why != nil {
+		into.Missed(ctx, why)
 	}
 	faults := append(r.streamFaults(stream.Config), consumer.faults(r.config.Replicas)...)
 	if len(faults) > 0 {

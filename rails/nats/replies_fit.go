@@ -2,6 +2,7 @@ package nats
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,8 +50,52 @@ type consumerInfo struct {
 		AckWait       time.Duration `json:"ack_wait"`
 		Backoff       []int64       `json:"backoff"`
 		Inactive      time.Duration `json:"inactive_threshold"`
+		Filter        string        `json:"filter_subject"`
+		Filters       []string      `json:"filter_subjects"`
 	} `json:"config"`
+	// Floor is the last message up to which each was acknowledged.
+	Floor struct {
+		Sequence uint64 `json:"stream_seq"`
+	} `json:"ack_floor"`
 	Paused bool `json:"paused"`
+}
+
+// removed says once of each gap which messages are gone from the stream and were not all acknowledged before, or that
+// the stream is another one; nil: there is nothing to say. The consumer was looked at after the stream. With a filter
+// it acknowledges none of other subjects, and it can't be known whether one of its own is gone.
+func (r *Replies) removed(s streamInfo, i consumerInfo) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	another := !r.created.IsZero() && !r.created.Equal(s.Created)
+	if !r.created.Equal(s.Created) {
+		r.created, r.gone = s.Created, 0
+	}
+	from := max(i.Floor.Sequence, r.gone) + 1
+	switch {
+	case another:
+		r.gone = max(s.State.FirstSeq, 1) - 1
+		return fmt.Errorf("stream %s was made anew at %s: what the one before it had and was not read is lost",
+			r.config.Replies.Stream, s.Created.UTC().Format(time.RFC3339))
+	case s.State.FirstSeq <= from || !i.reads(s.Config.Subjects):
+		return nil
+	}
+	r.gone = s.State.FirstSeq - 1
+	return fmt.Errorf("messages %d to %d of stream %s were removed before consumer %s had acknowledged them all",
+		from, r.gone, r.config.Replies.Stream, r.config.Replies.Consumer)
+}
+
+// reads reports whether a consumer reads all subjects of its stream.
+func (i consumerInfo) reads(subjects []string) bool {
+	filters := i.Config.Filters
+	if i.Config.Filter != "" {
+		filters = append(filters, i.Config.Filter)
+	}
+	for _, subject := range subjects {
+		if len(filters) > 0 && !slices.Contains(filters, subject) && !slices.Contains(filters, ">") {
+			return false
+		}
+	}
+	return true
 }
 
 // Bounds of the time for which a consumer waits for an acknowledgement.

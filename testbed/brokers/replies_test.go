@@ -363,6 +363,43 @@ func (r *replies) hears(what string) {
 	}
 }
 
+// TestRepliesRemovedUnread tests that reports which a stream has removed for their age, while no callback endpoint ran,
+// are said to be missed, once, and that what comes after them is read.
+func TestRepliesRemovedUnread(t *testing.T) {
+	t.Parallel()
+	r := newReplies(t)
+	r.stream(nil)
+	r.consumer(nil)
+	for _, event := range []string{"evt_1", "evt_2"} {
+		r.reply(event, payment.RailKey(r.payment()), replySecret)
+	}
+	aged := func(most time.Duration) {
+		r.stream(func(c *jetstream.StreamConfig) { c.MaxAge, c.Duplicates = most, min(most, time.Minute) })
+	}
+	aged(100 * time.Millisecond)
+	err := await.Until(t.Context(), 20*time.Second, "the removal of both", func() (gone bool, err error) {
+		r.as(func(ctx context.Context, js jetstream.JetStream) error {
+			stream, err := js.Stream(ctx, "REPLIES")
+			if err == nil {
+				gone = stream.CachedInfo().State.Msgs == 0
+			}
+			return err
+		})
+		return gone, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	aged(7 * 24 * time.Hour)
+	r.reply("evt_3", payment.RailKey(r.payment()), replySecret)
+	r.read()
+	r.hears(callback.Missed)
+	r.await("the report behind them", 1, 0)
+	if text := r.log.String(); strings.Count(text, "messages 1 to 2 of stream REPLIES were removed") != 1 {
+		t.Errorf("the log does not say once which are gone:\n%s", text)
+	}
+}
+
 // TestHostileReplies tests that messages which look like the server's own, or are too long, hold up no report.
 func TestHostileReplies(t *testing.T) {
 	t.Parallel()
