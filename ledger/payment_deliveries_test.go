@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -111,4 +112,49 @@ func TestDeliveriesAreToldTruly(t *testing.T) {
 	_, err = c.events.Take(t.Context(), "later", "worker-1", time.Minute, time.Time{})
 	c.must(err)
 	says("of an endpoint from now on", first, "later", "or is from before the endpoint was to begin", "not come to")
+}
+
+// TestNeededFrom: the query of docs/operations.md says from when on an endpoint needs the archive, by its place and by
+// what waits for it.
+func TestNeededFrom(t *testing.T) {
+	t.Parallel()
+	c := newCourierDesk(t, true)
+	page, err := os.ReadFile("../docs/operations.md")
+	c.must(err)
+	query := ""
+	for _, block := range strings.Split(string(page), "```sql\n")[1:] {
+		if text, _, _ := strings.Cut(block, "```"); strings.Contains(text, "payment_event_endpoints") {
+			query = text
+		}
+	}
+	who := c.token(nil, "p1")
+	first := c.order(who, "p1", "first")
+	time.Sleep(5 * time.Millisecond) // ids have the millisecond of their making
+	second := c.order(who, "p1", "second")
+	needs := func(what string, id *payment.ID) {
+		t.Helper()
+		var endpoint string
+		var paused, lease, from *time.Time
+		c.must(c.super.QueryRow(t.Context(), query).Scan(&endpoint, &paused, &lease, &from))
+		var want *time.Time
+		if id != nil {
+			c.must(c.super.QueryRow(t.Context(), `SELECT railhead.uuidv7_time($1)`, [16]byte(*id)).Scan(&want))
+		}
+		if endpoint != "shop" || (from == nil) != (want == nil) || from != nil && !from.Equal(*want) {
+			t.Errorf("%s: %s needs the archive from %v, want %v", what, endpoint, from, want)
+		}
+	}
+	needs("before a row", nil)
+	c.do(appended, [16]byte(second), 1, "FAILED", "", false)
+	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
+	needs("before both", &first)
+	_, due := c.due()
+	for _, e := range due.Events {
+		if e.OutboxID == second {
+			c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{waiting(e, time.Hour)}})
+		}
+	}
+	needs("while the second waits", &second)
+	c.note(outbox.DeliveryNote{Done: []payment.EventKey{{OutboxID: second, AttemptNo: 1}}})
+	needs("when both are delivered", nil)
 }
