@@ -169,7 +169,7 @@ var notFields = []string{
 	"allow_msg_counter", "sync_interval", "handshake_first",
 	// settings of a consumer, and what callbacks are counted as
 	"ack_policy", "deliver_policy", "replay_policy", "priority_policy", "max_deliver", "max_ack_pending", "headers_only",
-	"inactive_threshold", "ack_wait", "mem_storage", "not_ours", "not_read",
+	"inactive_threshold", "ack_wait", "mem_storage", "not_ours", "not_read", "not_recorded",
 	// settings of brokers
 	"offsets.retention.minutes", "transaction.max.timeout.ms",
 	// settings of a topic
