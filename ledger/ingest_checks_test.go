@@ -168,6 +168,32 @@ func TestBatchReadsAlike(t *testing.T) {
 	}
 }
 
+// TestBatchTakesTextAlone: ids and keys of a batch are strings. A number may be one that the caller's JSON library has
+// rounded: as the id of another payment it would be answered as that one's repetition, and never be paid.
+func TestBatchTakesTextAlone(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	for field, words := range map[string][]string{
+		"instruction_id": {`9007199254740992`, `1e2`, `["i"]`}, "participant_id": {`7`, `["p1"]`},
+		"idempotency_key": {`{"k": 1}`, `true`}, "rail_type": {`["bank"]`, `1`},
+	} {
+		for _, word := range words {
+			var rule, message string
+			cell.QueryRow(`SELECT e.error_code || ' ' || e.error_field || ' ' || e.error_rule, e.error_message
+				FROM railhead.enqueue_payment_outbox_batch(jsonb_build_array(jsonb_build_object('instruction_id', 'i',
+				'participant_id', 'p1', 'idempotency_key', 'k', 'rail_type', $1::text, 'payload',
+				'{"amount": "1.00", "currency": "EUR"}'::jsonb) || jsonb_build_object($2::text, $3::jsonb))) e`,
+				[]any{celltest.Bank, field, word}, &rule, &message)
+			if rule != "RH002 "+field+" FORM" || message != field+" must be a string" {
+				t.Errorf("%s %s: %s, %s", field, word, rule, message)
+			}
+		}
+	}
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys`); n != 0 {
+		t.Errorf("%d are stored", n)
+	}
+}
+
 // TestSoundHasNoFault enqueues drawn items one by one: each must be refused with
 // the fault that payment_outbox_violation finds, and none that it finds none in.
 func TestSoundHasNoFault(t *testing.T) {

@@ -55,6 +55,7 @@ With -o json each result is one JSON object on a line. Connects with RAILHEAD_IN
 		},
 	}
 	flags := command.Flags()
+	one.given = flags.Changed
 	flags.StringVarP(&file, "file", "f", "", "a file of JSON objects, one a line; - is standard input")
 	flags.StringVar(&one.id, "instruction-id", "", "the caller's name of the instruction")
 	flags.StringVar(&one.participant, "participant-id", "", "the participant to whose stream it belongs")
@@ -82,6 +83,7 @@ type oneInstruction struct {
 
 	once    bool
 	headers map[string]string
+	given   func(flag string) bool // whether the command line has the flag, maybe without a value
 }
 
 func (o oneInstruction) instruction(stdin io.Reader) (payment.Instruction, error) {
@@ -108,10 +110,15 @@ func (o oneInstruction) instruction(stdin io.Reader) (payment.Instruction, error
 	}
 	in.Payload, err = o.payloadJSON(stdin)
 	note(err)
-	in.NotBefore, err = parseTime("--not-before", o.notBefore)
-	note(err)
-	in.ExpiresAt, err = parseTime("--expires-at", o.expires)
-	note(err)
+	for _, flag := range []struct {
+		name, text string
+		into       *time.Time
+	}{{"not-before", o.notBefore, &in.NotBefore}, {"expires-at", o.expires, &in.ExpiresAt}} {
+		if flag.text != "" || o.given(flag.name) {
+			*flag.into, err = parseTime("--"+flag.name, flag.text)
+			note(err)
+		}
+	}
 	in.Priority, err = parsePriority(o.priority)
 	note(err)
 	return in, usage(errors.Join(faults...))
@@ -165,12 +172,11 @@ func (o oneInstruction) payloadJSON(stdin io.Reader) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
+// parseTime reads a moment that was given. The empty text, and the zero time that some clients write, are those of a
+// variable without a value: taken for "none" they would take the caller's deadline away.
 func parseTime(name, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
 	moment, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
+	if err != nil || moment.IsZero() {
 		return time.Time{}, fmt.Errorf("%s must be a timestamp with a zone, such as 2026-11-21T09:00:00Z", name)
 	}
 	return moment, nil

@@ -112,7 +112,7 @@ func parseLine(text []byte) (payment.Instruction, error) {
 		}
 	}
 	var priority *int
-	var notBefore, expires string
+	var notBefore, expires *string
 	into := map[string]any{
 		"instruction_id": &in.InstructionID, "participant_id": &in.ParticipantID,
 		"idempotency_key": &in.IdempotencyKey, "rail_type": &in.RailType,
@@ -133,11 +133,15 @@ func parseLine(text []byte) (payment.Instruction, error) {
 		}
 	}
 	var err error
-	if in.NotBefore, err = parseTime("not_before", notBefore); err != nil {
-		return in, err
+	if notBefore != nil {
+		if in.NotBefore, err = parseTime("not_before", *notBefore); err != nil {
+			return in, err
+		}
 	}
-	if in.ExpiresAt, err = parseTime("expires_at", expires); err != nil {
-		return in, err
+	if expires != nil {
+		if in.ExpiresAt, err = parseTime("expires_at", *expires); err != nil {
+			return in, err
+		}
 	}
 	if priority != nil {
 		in.Priority, err = payment.PriorityOf(*priority)

@@ -225,3 +225,31 @@ func TestFileOfOtherCells(t *testing.T) {
 		}
 	}
 }
+
+// TestEnqueueWithAnEmptyMoment: the empty text and the zero time of a variable without a value are no moments. Taken
+// for none, they would take the caller's deadline away.
+func TestEnqueueWithAnEmptyMoment(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	one := []string{"enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail",
+		"bank", "--payload", `{"amount":"1.00","currency":"EUR","debtor":{"account":"a"},"creditor":{"account":"b"}}`}
+	for _, moment := range []string{"", "0001-01-01T00:00:00Z", "0001-01-01T01:00:00+01:00"} {
+		for _, flag := range []string{"--expires-at", "--not-before"} {
+			got := who.want(exitUsage, append(one, flag, moment)...)
+			if !strings.Contains(got.errors, flag+" must be a timestamp") {
+				t.Errorf("%s %q: %s", flag, moment, got.errors)
+			}
+		}
+		for _, field := range []string{"expires_at", "not_before"} {
+			_, err := parseLine([]byte(`{"instruction_id":"i","` + field + `":"` + moment + `"}`))
+			if err == nil || !strings.Contains(err.Error(), field+" must be a timestamp") {
+				t.Errorf("%s %q of a line: %v", field, moment, err)
+			}
+		}
+	}
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys`); n != 0 {
+		t.Errorf("%d are stored", n)
+	}
+	who.want(exitOK, one...)
+}

@@ -190,6 +190,8 @@ func TestEnqueue(t *testing.T) {
 		{"other letters", d.post(spoiled(`"rail_type"`, `"Rail_Type"`), "k"), 422, []string{"field", "Rail_Type", "rule", "UNKNOWN_FIELD"}},
 		{"a number as id", d.post(spoiled(`"i-1"`, `17`), "k"), 422, []string{"field", "instruction_id", "rule", "FORM"}},
 		{"a moment without zone", d.post(spoiled(`"rail_type"`, `"expires_at": "2027-01-01T00:00:00", "rail_type"`), "k"), 422, []string{"field", "expires_at", "rule", "MOMENT"}},
+		{"a moment that is none", d.post(spoiled(`"rail_type"`, `"expires_at": "0001-01-01T01:00:00+01:00", "rail_type"`), "k"), 422, []string{"field", "expires_at", "rule", "MOMENT"}},
+		{"an empty moment", d.post(spoiled(`"rail_type"`, `"not_before": "", "rail_type"`), "k"), 422, []string{"field", "not_before", "rule", "MOMENT"}},
 		{"send_once", d.post(spoiled(`"rail_type"`, `"send_once": "true", "rail_type"`), "k"), 422, []string{"field", "send_once", "rule", "FORM"}},
 		{"a priority", d.post(spoiled(`"rail_type"`, `"priority": 3, "rail_type"`), "k"), 422, []string{"field", "priority", "rule", "RANGE"}},
 		{"a key in the body", d.post(spoiled(`"rail_type"`, `"idempotency_key": "k", "rail_type"`), "k"), 422, []string{"field", "idempotency_key", "rule", "UNKNOWN_FIELD"}},

@@ -96,6 +96,10 @@ func readMoment(name string, value json.RawMessage, into *time.Time) *Problem {
 		return kindInvalid.of(name, "MOMENT",
 			name+" must be a moment with its zone, as RFC 3339 has it, such as 2026-11-21T09:00:00Z.")
 	}
+	if moment.IsZero() {
+		return kindInvalid.of(name, "MOMENT",
+			name+" is the beginning of the year 1, as of a variable without a value: leave it out, or give a moment.")
+	}
 	*into = moment
 	return nil
 }

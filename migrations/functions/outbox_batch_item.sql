@@ -1,7 +1,8 @@
 -- outbox_batch_item(item integer, value jsonb) -> outbox_batch_item
 --   Parses one item of a batch. An error is not raised, because an invalid item must not affect the
---   others; it is returned in error_code, error_message, error_hint, error_field and error_rule. A
---   timestamp must be in the form of RFC 3339, as in a file for railhead enqueue. Other forms that
+--   others; it is returned in error_code, error_message, error_hint, error_field and error_rule. Ids
+--   and keys must be strings: a number that a caller's JSON library has rounded would be the id of another
+--   payment. A timestamp must be in the form of RFC 3339, as in a file for railhead enqueue. Other forms that
 --   PostgreSQL would accept ('tomorrow', or no time zone) depend on the clock or the time zone of
 --   the session.
 -- reads:   nothing.   called by: read_outbox_batch.
@@ -36,6 +37,14 @@ BEGIN
     i.error_message := format('unknown field "%s"', left(unknown, 64));
     RETURN i;
   END IF;
+  FOREACH unknown IN ARRAY ARRAY['instruction_id', 'participant_id', 'idempotency_key', 'rail_type'] LOOP
+    IF jsonb_typeof(value -> unknown) NOT IN ('string', 'null') THEN
+      i.error_field := unknown;
+      i.error_rule := 'FORM';
+      i.error_message := format('%s must be a string', unknown);
+      RETURN i;
+    END IF;
+  END LOOP;
   i.instruction_id := value ->> 'instruction_id';
   i.participant_id := value ->> 'participant_id';
   i.idempotency_key := value ->> 'idempotency_key';

@@ -21,6 +21,8 @@ BEGIN
         AND (i.not_before IS NULL) = (m.not_before IS NULL) AND (i.expires_at IS NULL) = (m.expires_at IS NULL)
           AND i.priority IS NOT NULL
         AND i.send_once IS NOT NULL
+        AND 'string' = ALL (ARRAY[jsonb_typeof(e.value -> 'instruction_id'), jsonb_typeof(e.value -> 'participant_id'),
+          jsonb_typeof(e.value -> 'idempotency_key'), jsonb_typeof(e.value -> 'rail_type')])
       THEN ROW(e.n, i.instruction_id, i.participant_id, i.idempotency_key, i.rail_type, i.payload, m.not_before,
         m.expires_at,
         i.priority, i.headers, i.send_once, NULL, NULL, NULL, NULL, NULL)::{cell}.outbox_batch_item

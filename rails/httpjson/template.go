@@ -38,13 +38,15 @@ var (
 	inquirySources = fieldSet{"rail_key", "instruction_id", "participant_id", "reference"}
 	sendSources    = fieldSet{
 		"rail_key", "instruction_id", "participant_id", "currency",
-		"amount.decimal", "amount.trimmed", "amount.minor", "amount.number", "amount.minor_text", "payload",
+		"amount.decimal", "amount.trimmed", "amount.minor", "amount.number", "amount.minor_text", payloadSources,
 	}
 )
 
 const (
 	literalPrefix = "literal:"
 	payloadPrefix = "payload."
+	// payloadSources stands for the paths into the payload: the payload itself is no source.
+	payloadSources = payloadPrefix + "PATH"
 )
 
 func compileTemplate(body map[string]any, known fieldSet) (template, error) {
@@ -81,12 +83,12 @@ func compileSource(text, at string, known fieldSet, all *[]error) templateNode {
 	name, optional := strings.CutSuffix(text, "?")
 	path, isPayload := strings.CutPrefix(name, payloadPrefix)
 	switch {
-	case isPayload && slices.Contains(known, "payload"):
+	case isPayload && slices.Contains(known, payloadSources):
 		if err := jsondoc.CheckPath(path); err != nil {
 			*all = append(*all, fmt.Errorf("field %s: %w", at, err))
 		}
 	case !slices.Contains(known, name):
-		*all = append(*all, fmt.Errorf("field %s: %q is no source; known are %s, payload.PATH and literal:TEXT",
+		*all = append(*all, fmt.Errorf("field %s: %q is no source; known are %s and literal:TEXT",
 			at, text, strings.Join(known, ", ")))
 	}
 	return templateNode{source: name, optional: optional}

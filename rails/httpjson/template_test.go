@@ -85,9 +85,10 @@ func TestRenderRefuses(t *testing.T) {
 		}
 	}
 	body := map[string]any{"a": "amount", "b": map[string]any{"c": "payload."}, "d": []any{"rail-key"},
-		"e": "payload.a..b", "f": ""}
+		"e": "payload.a..b", "f": "", "g": "payload", "h": "payload?"}
 	_, err := compileTemplate(body, sendSources)
-	for _, field := range []string{"field a:", "field b.c:", "field d.0:", "field e:", "field f:"} {
+	for _, field := range []string{"field a:", "field b.c:", "field d.0:", "field e:", "field f:", "field g:",
+		"field h:"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not named in %v", field, err)
 		}
