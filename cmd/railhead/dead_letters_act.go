@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 func letterTriageCommand(word, done string, to operator.Triage, short string) *cobra.Command {
 	var reason string
+	var seen rowSeen
 	long := short + ". It changes nothing about the payment."
 	if to == operator.Close {
 		long = short + ": FAILED and EXPIRED only, and TAMPERED if it was\nproven executed since. A payment that may have " +
@@ -22,8 +24,8 @@ func letterTriageCommand(word, done string, to operator.Triage, short string) *c
 		Use: word + " ID...", Short: short, Long: long + "\n\n" + severalHelp + word + " --reason WHY\n\n" + idHelp,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayments(cmd, args, func(operator *operator.Operator, id payment.ID) error {
-				before, err := operator.TriageDeadLetter(cmd.Context(), id, to, reason)
+			return onPayments(cmd, args, &seen, func(ctx context.Context, operator *operator.Operator, id payment.ID) error {
+				before, err := operator.TriageDeadLetter(ctx, id, to, reason)
 				if err != nil {
 					return err
 				}
@@ -32,19 +34,22 @@ func letterTriageCommand(word, done string, to operator.Triage, short string) *c
 			})
 		},
 	}
+	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }
 
 func letterReplayCommand() *cobra.Command {
 	var reason, until string
+	seen := rowSeen{without: operator.IfNotSentAgain}
 	command := &cobra.Command{
 		Use: "replay ID...", Short: "Send dead letters again",
 		Long: "Return a dead letter to pending: same outbox id, sequence id and rail key, counters from zero. For FAILED\n" +
 			"and EXPIRED, and for UNCLAIMABLE, which is quarantined; for an unknown outcome only where the rail has\n" +
 			"just answered an inquiry with \"no such payment\" and its profile accepts that as proof. Refused (exit code\n" +
 			"9) where the rail requires a new id after a refusal: then the participant enqueues the payment as a new\n" +
-			"instruction.\n\n" +
+			"instruction. One that was sent again after an earlier replay needs --row (exit code 9): what you know may be\n" +
+			"about an earlier send.\n\n" +
 			severalHelp + "replay --reason WHY\n\n" + idHelp,
 		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at " +
 			"2026-08-01T18:00:00Z",
@@ -57,8 +62,8 @@ func letterReplayCommand() *cobra.Command {
 					return usage(fmt.Errorf("--expires-at is %q: write it as 2026-08-01T18:00:00Z", until))
 				}
 			}
-			return onPayments(cmd, args, func(operator *operator.Operator, id payment.ID) error {
-				number, err := operator.ReplayPayment(cmd.Context(), id, expiresAt, reason)
+			return onPayments(cmd, args, &seen, func(ctx context.Context, operator *operator.Operator, id payment.ID) error {
+				number, err := operator.ReplayPayment(ctx, id, expiresAt, reason)
 				if err != nil {
 					return err
 				}
@@ -68,6 +73,7 @@ func letterReplayCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&until, "expires-at", "", "end it as EXPIRED from then on; by default never")
+	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }
@@ -76,6 +82,7 @@ func letterResolveCommand() *cobra.Command {
 	var evidence operator.Evidence
 	var executed, notExecuted bool
 	var date string
+	var seen rowSeen
 	command := &cobra.Command{
 		Use: "resolve ID --executed|--not-executed", Short: "End a payment that may have been made, with evidence",
 		Long: "End a payment that is parked with an unknown outcome, or whose evidence is contradictory, by evidence from\n" +
@@ -85,10 +92,13 @@ func letterResolveCommand() *cobra.Command {
 			"evidence: payment inquire. An answer that proves it is sufficient; after \"executed\" the act is refused\n" +
 			"(exit code 9); after any other answer it needs --rail-silent, which the row, the log and the notes of\n" +
 			"railhead prove record. From a start or a promotion of the\n" +
-			"server until a relayer or a reaper has compared it, --not-executed is refused.\n\n" + idHelp,
-		Example: "  railhead dead-letter resolve 019... --executed --rail-reference RS000000000042 \\\n" +
+			"server until a relayer or a reaper has compared it, --not-executed is refused.\n\n" +
+			"Evidence about one send says nothing about a later one. --row names the last row that payment show printed:\n" +
+			"if there is another one by now, the act is refused (exit code 9). --not-executed needs it where the payment\n" +
+			"was sent more than once.\n\n" + idHelp,
+		Example: "  railhead dead-letter resolve 019... --executed --row 3 --rail-reference RS000000000042 \\\n" +
 			"      --evidence-date 2026-07-30 --document 'statement 146, line 9' --reason 'on the statement'\n" +
-			"  railhead dead-letter resolve 019... --not-executed --evidence-date 2026-07-30 \\\n" +
+			"  railhead dead-letter resolve 019... --not-executed --row 3 --evidence-date 2026-07-30 \\\n" +
 			"      --document 'mail of their operations desk, ticket 4711' --reason 'they never got it'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,8 +116,12 @@ func letterResolveCommand() *cobra.Command {
 				return usage(errors.New("--rail-silent is for --not-executed: proof of execution needs no answer of the rail"))
 			}
 			evidence.Executed = executed
-			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
-				state, err := operator.ResolvePayment(cmd.Context(), id, evidence)
+			if notExecuted {
+				seen.without = operator.IfSentOnce
+			}
+			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+				id payment.ID) error {
+				state, err := operator.ResolvePayment(ctx, id, evidence)
 				if err != nil {
 					return err
 				}
@@ -116,6 +130,7 @@ func letterResolveCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
+	seen.flag(command)
 	flags.BoolVar(&executed, "executed", false, "the rail executed it")
 	flags.BoolVar(&notExecuted, "not-executed", false, "the rail did not execute it and never will")
 	flags.BoolVar(&evidence.RailSilent, "rail-silent", false,

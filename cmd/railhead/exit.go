@@ -83,7 +83,7 @@ func codeOf(err error) int {
 	case errors.Is(err, outbox.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
 	case errors.Is(err, outbox.ErrNotAllowed), errors.Is(err, outbox.ErrNoPayload), errors.Is(err, outbox.ErrOtherCell),
-		errors.Is(err, outbox.ErrElsewhere):
+		errors.Is(err, outbox.ErrElsewhere), errors.Is(err, operator.ErrChanged), errors.Is(err, operator.ErrSentAgain):
 		return exitNotAllowed
 	case errors.Is(err, outbox.ErrEnqueueClosed):
 		return exitClosed
@@ -134,6 +134,9 @@ func advice(err error) string {
 		return blockedAdvice(blocked)
 	}
 	switch state := ledger.SQLState(err); {
+	case errors.Is(err, operator.ErrChanged), errors.Is(err, operator.ErrSentAgain):
+		return "Look at it again: railhead payment show ID. If the act is still right by what that prints, repeat it with " +
+			"--row\nand the number of its last row."
 	case state == "42501":
 		return "The login may not do this. Connect as a member of the role that may (railhead help environment),\n" +
 			"or apply the grants: railhead roles apply."

@@ -70,14 +70,46 @@ func needReason(command *cobra.Command, into *string) {
 	must(command.MarkFlagRequired("reason"))
 }
 
-// onPayment runs an act on the one instruction that a reference identifies.
-func onPayment(ctx context.Context, reference string, do func(*operator.Operator, payment.ID) error) error {
-	return withOperator(ctx, func(operator *operator.Operator) error { return onFound(ctx, operator, reference, do) })
+// onOne is an act on one instruction. Its context has what the act compares.
+type onOne func(ctx context.Context, operator *operator.Operator, id payment.ID) error
+
+// rowSeen is the last row of an instruction that the person saw, as a flag gives it.
+type rowSeen struct {
+	row   int
+	given func() bool
+	// without guards the act where no row is given; nil: by the function of the schema alone.
+	without func(context.Context, payment.ID) context.Context
 }
 
-func onFound(
-	ctx context.Context, operator *operator.Operator, reference string, do func(*operator.Operator, payment.ID) error,
-) error {
+// flag adds --row to an act.
+func (r *rowSeen) flag(command *cobra.Command) {
+	command.Flags().IntVar(&r.row, "row", 0,
+		"do it only if this is the number of the instruction's last row, as payment show prints it; 0: it has none")
+	r.given = func() bool { return command.Flags().Changed("row") }
+}
+
+// guarded returns the context of an act on an instruction; nil: it compares nothing.
+func (r *rowSeen) guarded(ctx context.Context, id payment.ID) context.Context {
+	switch {
+	case r == nil:
+		return ctx
+	case r.given():
+		return operator.IfLastRow(ctx, id, r.row)
+	case r.without != nil:
+		return r.without(ctx, id)
+	default:
+		return ctx
+	}
+}
+
+// onPayment runs an act on the one instruction that a reference identifies.
+func onPayment(ctx context.Context, reference string, seen *rowSeen, do onOne) error {
+	return withOperator(ctx, func(operator *operator.Operator) error {
+		return onFound(ctx, operator, reference, seen, do)
+	})
+}
+
+func onFound(ctx context.Context, operator *operator.Operator, reference string, seen *rowSeen, do onOne) error {
 	found, err := operator.Reader().Find(ctx, reference)
 	if err != nil {
 		return err
@@ -85,26 +117,30 @@ func onFound(
 	if len(found) > 1 {
 		return usage(severalFound(reference, found))
 	}
-	return do(operator, found[0].OutboxID)
+	id := found[0].OutboxID
+	return do(seen.guarded(ctx, id), operator, id)
 }
 
 // onPayments runs an act on each of several instructions, in a transaction of its own.
 // One that is refused stops no other; any other error ends the command, and the acts
 // until then remain.
-func onPayments(cmd *cobra.Command, references []string, do func(*operator.Operator, payment.ID) error) error {
+func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne) error {
 	if len(references) == 1 {
-		return onPayment(cmd.Context(), references[0], do)
+		return onPayment(cmd.Context(), references[0], seen, do)
 	}
-	return withOperator(cmd.Context(), func(operator *operator.Operator) error {
+	if seen.given() {
+		return usage(errors.New("--row is the last row of one instruction: name one ID"))
+	}
+	return withOperator(cmd.Context(), func(op *operator.Operator) error {
 		refused := 0
 		for _, reference := range references {
-			err := onFound(cmd.Context(), operator, reference, do)
+			err := onFound(cmd.Context(), op, reference, seen, do)
 			if err == nil {
 				continue
 			}
 			err = fmt.Errorf("%s: %w", bounded(reference, 128), err)
 			if !errors.Is(err, outbox.ErrNotAllowed) && !errors.Is(err, outbox.ErrNotFound) &&
-				!errors.Is(err, outbox.ErrElsewhere) {
+				!errors.Is(err, outbox.ErrElsewhere) && !errors.Is(err, operator.ErrSentAgain) {
 				return err
 			}
 			refused++

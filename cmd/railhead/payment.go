@@ -80,10 +80,12 @@ func severalFound(id string, found []reader.Found) error {
 // shown is the JSON of payment show: a timeline, with its meaning.
 type shown struct {
 	reader.Timeline
-	Money  moneyLine       `json:"money"`
-	Next   string          `json:"next"`
-	Remedy string          `json:"remedy,omitempty"` // what an operator has to do
-	Story  []explain.Event `json:"timeline"`
+	Money moneyLine `json:"money"`
+	Next  string    `json:"next"`
+	// LastRow is the number of the last row, which --row of an act takes; 0: it has none.
+	LastRow int             `json:"last_row"`
+	Remedy  string          `json:"remedy,omitempty"` // what an operator has to do
+	Story   []explain.Event `json:"timeline"`
 }
 
 type moneyLine struct {
@@ -95,7 +97,7 @@ type moneyLine struct {
 func shownOf(line reader.Timeline) shown {
 	word, why := line.Certainty()
 	s := shown{Timeline: line, Money: moneyLine{word, why, line.Testimony()}, Next: explain.NextStep(line),
-		Story: explain.EventsOf(line)}
+		LastRow: explain.LastRow(line), Story: explain.EventsOf(line)}
 	if line.DeadLetter.Open() {
 		s.Remedy = explain.Remedy(line)
 	}

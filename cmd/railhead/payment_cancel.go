@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -9,6 +11,7 @@ import (
 
 func paymentCancelCommand() *cobra.Command {
 	var reason string
+	var seen rowSeen
 	command := &cobra.Command{
 		Use: "cancel ID", Short: "End a pending instruction that was never executed",
 		Long: "End an instruction that is in pending and of which no send can have been executed. It is atomic against\n" +
@@ -16,8 +19,9 @@ func paymentCancelCommand() *cobra.Command {
 			"trustworthy answer, may have been paid, and the act is refused (exit code 9).\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
-				number, err := operator.CancelPayment(cmd.Context(), id, reason)
+			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+				id payment.ID) error {
+				number, err := operator.CancelPayment(ctx, id, reason)
 				if err != nil {
 					return err
 				}
@@ -27,6 +31,7 @@ func paymentCancelCommand() *cobra.Command {
 			})
 		},
 	}
+	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -9,6 +11,7 @@ import (
 
 func paymentInquireCommand() *cobra.Command {
 	var reason string
+	var seen rowSeen
 	command := &cobra.Command{
 		Use: "inquire ID", Short: "Have the rail asked once about a parked instruction",
 		Long: "Return an instruction that is parked with an unknown outcome to pending for one inquiry. A relayer that\n" +
@@ -20,8 +23,9 @@ func paymentInquireCommand() *cobra.Command {
 			idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
-				number, err := operator.InquirePayment(cmd.Context(), id, reason)
+			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+				id payment.ID) error {
+				number, err := operator.InquirePayment(ctx, id, reason)
 				if err != nil {
 					return err
 				}
@@ -31,6 +35,7 @@ func paymentInquireCommand() *cobra.Command {
 			})
 		},
 	}
+	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -19,6 +20,7 @@ const dueHelp = "Only the due time changes: pauses, suspensions, the key window 
 
 func paymentSendNowCommand() *cobra.Command {
 	var reason string
+	var seen rowSeen
 	command := &cobra.Command{
 		Use: "send-now ID", Short: "Make a pending instruction due at once",
 		Long: "Make a pending instruction due at once: one that was enqueued for later, or one in backoff after a " +
@@ -26,15 +28,17 @@ func paymentSendNowCommand() *cobra.Command {
 		Example: "  railhead payment send-now INV-1 --reason \"the bank is up again\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return reschedule(cmd, args[0], "SEND_NOW", time.Time{}, reason)
+			return reschedule(cmd, args[0], &seen, "SEND_NOW", time.Time{}, reason)
 		},
 	}
+	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }
 
 func paymentRescheduleCommand() *cobra.Command {
 	var reason, at string
+	var seen rowSeen
 	var in time.Duration
 	command := &cobra.Command{
 		Use: "reschedule ID", Short: "Change the due time of a pending instruction",
@@ -47,11 +51,12 @@ func paymentRescheduleCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			return reschedule(cmd, args[0], "RESCHEDULE", due, reason)
+			return reschedule(cmd, args[0], &seen, "RESCHEDULE", due, reason)
 		},
 	}
 	command.Flags().StringVar(&at, "at", "", "the due time, RFC 3339 with its zone")
 	command.Flags().DurationVar(&in, "in", 0, "the due time from now by this machine's clock, at least 1s")
+	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }
@@ -80,9 +85,10 @@ type dueAct struct {
 	operator.DueChange
 }
 
-func reschedule(cmd *cobra.Command, reference, name string, due time.Time, reason string) error {
-	return onPayment(cmd.Context(), reference, func(operator *operator.Operator, id payment.ID) error {
-		changed, err := operator.ReschedulePayment(cmd.Context(), id, due, reason)
+func reschedule(cmd *cobra.Command, reference string, seen *rowSeen, name string, due time.Time, reason string) error {
+	return onPayment(cmd.Context(), reference, seen, func(ctx context.Context, operator *operator.Operator,
+		id payment.ID) error {
+		changed, err := operator.ReschedulePayment(ctx, id, due, reason)
 		if err != nil {
 			return err
 		}

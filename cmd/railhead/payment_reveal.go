@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -16,8 +18,9 @@ func paymentRevealCommand() *cobra.Command {
 			"If no row has a payload any more, because its month was detached, the exit code is 9.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
-				found, err := operator.RevealPayload(cmd.Context(), id, reason)
+			return onPayment(cmd.Context(), args[0], nil, func(ctx context.Context, operator *operator.Operator,
+				id payment.ID) error {
+				found, err := operator.RevealPayload(ctx, id, reason)
 				if err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ type skipAct struct {
 
 func paymentSkipCommand() *cobra.Command {
 	var reason string
+	var seen rowSeen
 	command := &cobra.Command{
 		Use: "skip ID", Short: "Let what waits in order behind an instruction go on",
 		Long: "Let the later instructions of its participant go on past an instruction that holds them back on a rail\n" +
@@ -29,8 +31,9 @@ func paymentSkipCommand() *cobra.Command {
 			"or claimed: cancel it then, or change its due time with payment reschedule.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
-				number, err := operator.SkipInOrder(cmd.Context(), id, reason)
+			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+				id payment.ID) error {
+				number, err := operator.SkipInOrder(ctx, id, reason)
 				if err != nil {
 					return err
 				}
@@ -42,6 +45,7 @@ func paymentSkipCommand() *cobra.Command {
 			})
 		},
 	}
+	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,12 +119,31 @@ func (w *teller) overtake() {
 	w.look("expired")
 }
 
+// rowNamed is the row that a command names as the last one that was seen.
+var rowNamed = regexp.MustCompile(`--row (\d+)`)
+
+// names holds each row that a remedy names to the rows.
+func (w *teller) names(said string) {
+	w.Helper()
+	last := w.cell.Int(`SELECT coalesce(max(attempt_no), 0) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
+		[16]byte(w.id))
+	for _, named := range rowNamed.FindAllStringSubmatch(said, -1) {
+		if named[1] != strconv.Itoa(last) {
+			w.Errorf("after %s the last row is %d: %s", strings.Join(w.story, "; "), last, said)
+		}
+	}
+	if strings.Contains(said, "--reason WHY") && !strings.Contains(said, "--row ") {
+		w.Errorf("after %s no row is named: %s", strings.Join(w.story, "; "), said)
+	}
+}
+
 // obey runs each command that a remedy names, alone and after its prerequisites,
 // and rolls it back: none is refused. A replay that the remedy excludes is refused.
 func (w *teller) obey(line reader.Timeline) {
 	w.Helper()
 	said := explain.Remedy(line)
 	id := [16]byte(w.id)
+	w.names(said)
 	var first []string
 	if strings.Contains(said, "railhead timeline accept") {
 		first = append(first, `SELECT railhead.accept_timeline('a test', (SELECT s.opened_at

@@ -44,7 +44,7 @@ const unconfirmed = "no relayer has confirmed that nothing is missing since the 
 
 // wayOf is how an open dead letter is ended where no suspension is open.
 func wayOf(line reader.Timeline) way {
-	letter, id := line.DeadLetter, line.OutboxID.String()
+	letter, id := line.DeadLetter, seen(line)
 	if line.NeverEnqueued {
 		return neverEnqueued(line)
 	}
@@ -87,9 +87,17 @@ func wayOf(line reader.Timeline) way {
 	}
 }
 
+// seen names an instruction in a command for an act, and its last row, without which the act would be done on whatever
+// has become of it since.
+func seen(line reader.Timeline) string {
+	return fmt.Sprintf("%s --row %d", line.OutboxID, LastRow(line))
+}
+
 // resolve is the command that ends a payment with evidence, of an execution or against one.
-func resolve(line reader.Timeline) string {
-	return "railhead dead-letter resolve " + line.OutboxID.String() +
+func resolve(line reader.Timeline) string { return resolveAt(seen(line)) }
+
+func resolveAt(id string) string {
+	return "railhead dead-letter resolve " + id +
 		"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
 }
 
@@ -122,9 +130,9 @@ func neverEnqueued(line reader.Timeline) way {
 		"identity nothing-lost), then "
 	if word, _ := line.Certainty(); word != reader.NotSent {
 		return way{text: what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " +
-			line.OutboxID.String() + " --reason WHY"}
+			seen(line) + " --reason WHY"}
 	}
-	return way{what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY",
+	return way{what + "close it: railhead dead-letter close " + seen(line) + " --reason WHY",
 		named{close: true}}
 }
 
@@ -154,7 +162,7 @@ func again(line reader.Timeline) (text string, replay bool) {
 	case line.NewID && line.MayHaveReachedRail():
 		because = "rail " + OrDash(line.RailType) + " requires a new id for another try"
 	default:
-		return "To try again: railhead dead-letter replay " + line.OutboxID.String() + " --reason WHY", true
+		return "To try again: railhead dead-letter replay " + seen(line) + " --reason WHY", true
 	}
 	return "It is not replayed, because " + because + ":\nto try again, the participant enqueues it as a new instruction.",
 		false
@@ -193,7 +201,7 @@ func mayBePaid(line reader.Timeline, before string) way {
 	case out:
 		return way{before + "Its inquiry is pending; next says when it is made, or what it waits for. " +
 			"Wait for the rail's answer, then check again: railhead payment show " + line.OutboxID.String() + "\n" +
-			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
+			"With proof of execution: railhead dead-letter resolve " + seen(line) +
 			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY",
 			named{resolve: true}}
 	case last.State != payment.Parked || line.Pending != nil || !line.RailAsks || line.NoPayload:
@@ -201,19 +209,20 @@ func mayBePaid(line reader.Timeline, before string) way {
 	case line.Pause != nil: // an inquiry is refused until then
 		return way{before + "The rail is not asked while " + OneLine(line.Pause.What) +
 			" is paused: resume that, then have it asked:\n" +
-			"railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
+			"railhead payment inquire " + seen(line) + " --reason WHY\n" +
 			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line),
 			named{resolve: true}}
 	default:
-		return way{before + "Have the rail asked: railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
-			"and look for " + line.RailKey + " on its statement. With the evidence: " + resolve(line),
+		return way{before + "Have the rail asked: railhead payment inquire " + seen(line) + " --reason WHY\n" +
+			"and look for " + line.RailKey + " on its statement. With the evidence, and ROW as payment show has it then: " +
+			resolveAt(line.OutboxID.String()+" --row ROW"),
 			named{resolve: true, inquire: true}}
 	}
 }
 
 // unclaimable describes what ends a row that was quarantined, whatever is in pending by now.
 func unclaimable(line reader.Timeline) way {
-	id, after := line.OutboxID.String(), line.PutBackAfter()
+	id, after := seen(line), line.PutBackAfter()
 	remove := "railhead dead-letter close " + id + " --reason WHY"
 	switch {
 	case after.EndsUnpaid() && !line.WasDispatched():

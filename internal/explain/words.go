@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -39,6 +40,7 @@ func Head(line reader.Timeline) []Fact {
 		{Name: "state", Word: OrDash(line.State), Tone: ToneOfState(line.State)},
 		{Name: "money", Word: MoneyWords(word), Tone: ToneOfMoney(word), Text: ": " + OneLine(why)},
 		{Name: "next", Text: NextStep(line)},
+		{Name: "last row", Text: lastRowLine(line)},
 	}
 	if p := line.Priority; p != nil && *p != payment.PriorityNormal.Number() {
 		head = append(head, Fact{Name: "priority", Text: map[int]string{0: "urgent", 2: "bulk"}[*p]})
@@ -54,6 +56,21 @@ func Head(line reader.Timeline) []Fact {
 		head = append(head, Fact{Name: "dead letter", Text: LetterLine(d)}, Fact{Name: "when opened", Text: OpeningLine(d)})
 	}
 	return head
+}
+
+// LastRow is the number of the last row of an instruction, by which an act names what a person saw; 0: it has none.
+func LastRow(line reader.Timeline) int {
+	if n := len(line.Attempts); n > 0 {
+		return line.Attempts[n-1].AttemptNo
+	}
+	return 0
+}
+
+func lastRowLine(line reader.Timeline) string {
+	if LastRow(line) == 0 {
+		return "none (--row 0)"
+	}
+	return strconv.Itoa(LastRow(line))
 }
 
 // EnqueuedBy is the time of the enqueue and its login, or that the registry has no row of it.

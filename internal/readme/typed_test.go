@@ -385,6 +385,7 @@ var (
 	aParticipant  = regexp.MustCompile(`\bP\b`)
 	aMoment       = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 	aDay          = regexp.MustCompile(`(--evidence-date )20\d\d-\d\d-\d\d\b`)
+	aRow          = regexp.MustCompile(`(--row )\d+`)
 	aReference    = "RS000000000042"
 	aURL          = regexp.MustCompile(`postgres://(\w+)@db\.example/payments`)
 	waitingAnswer = `SELECT EXISTS (SELECT FROM railhead.payment_dead_letters WHERE instruction_id = $1
@@ -457,6 +458,11 @@ func (d *desk) fill(t *testing.T, command string, r rule) string {
 			command = strings.ReplaceAll(command, aReference, reference[1])
 		}
 		command = anID.ReplaceAllLiteralString(command, id)
+		if aRow.MatchString(command) {
+			row := strings.TrimSpace(d.installation.run("railhead payment show " + id +
+				" -o json | sed -n 's/^  \"last_row\": \\([0-9]*\\),$/\\1/p'"))
+			command = aRow.ReplaceAllString(command, "${1}"+row)
+		}
 	}
 	command = aParticipant.ReplaceAllLiteralString(command, "scene")
 	command = aMoment.ReplaceAllLiteralString(command, time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339))

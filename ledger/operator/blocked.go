@@ -82,7 +82,7 @@ func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 			return fmt.Errorf("beginning the act: %w", err)
 		}
 		stop := o.watchBlockers(ctx, pid)
-		err := o.unchanged(ctx, tx, call)
+		err := o.guarded(ctx, tx, call)
 		blockers := stop()
 		if ledger.SQLState(err) == store.StateLockTimeout {
 			return &BlockedError{Blockers: blockers, err: err}

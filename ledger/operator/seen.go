@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,10 @@ import (
 
 // ErrChanged is the error of an act whose payment is no longer as the person saw it. Nothing was done.
 var ErrChanged = errors.New("the payment has changed since it was shown")
+
+// ErrSentAgain is the error of an act that does not say which row of the payment the person saw last, where what the
+// person knows may be about an earlier send. Nothing was done.
+var ErrSentAgain = errors.New("the payment was sent more than once, and the act does not name its last row")
 
 // AnyAttempt in Seen is every last row.
 const AnyAttempt = -1
@@ -28,10 +33,14 @@ type Seen struct {
 	// had none. Whatever reopens a letter changes UpdatedAt.
 	Reason              payment.DeadReason
 	OpenedAt, UpdatedAt time.Time
+	anyLetter           bool // its dead letter is not compared
 }
 
-// seenKey is the key of what was seen in a context.
-type seenKey struct{}
+// guardKey is the key of a guard in a context.
+type guardKey struct{}
+
+// guard calls an act on a payment in the act's transaction, if the payment is such that it may be done.
+type guard func(ctx context.Context, o *Operator, tx pgx.Tx, call func(pgx.Tx) error) error
 
 // IfUnchanged returns a context whose act on a payment is done only if the payment still is as it was
 // seen; otherwise the error is ErrChanged. The act's transaction compares before the function of the
@@ -39,39 +48,86 @@ type seenKey struct{}
 // parked between the two has at least two rows more, and the act is then rolled back. One row of another
 // transaction, and a change of triage, may pass in that time: neither is a send that ended.
 func IfUnchanged(ctx context.Context, seen Seen) context.Context {
-	return context.WithValue(ctx, seenKey{}, seen)
+	return context.WithValue(ctx, guardKey{}, guard(seen.unchanged))
 }
 
-// unchanged calls an act in a transaction, if the context's payment is as it was seen.
-func (o *Operator) unchanged(ctx context.Context, tx pgx.Tx, call func(pgx.Tx) error) error {
-	seen, given := ctx.Value(seenKey{}).(Seen)
-	if !given {
-		return call(tx)
+// IfLastRow is IfUnchanged for what only the number of the payment's last row is known of; 0: it had none. A send adds
+// rows; what is written on a dead letter does not.
+func IfLastRow(ctx context.Context, outboxID payment.ID, row int) context.Context {
+	return IfUnchanged(ctx, Seen{OutboxID: outboxID, LastAttempt: row, anyLetter: true})
+}
+
+// IfSentOnce returns a context whose act on a payment is done only if at most one send of it may have reached its rail,
+// and none after a replay; otherwise the error is ErrSentAgain. It is for evidence of a person who names no row: that
+// may be about an earlier send.
+func IfSentOnce(ctx context.Context, outboxID payment.ID) context.Context {
+	return context.WithValue(ctx, guardKey{}, sentAtMost(outboxID, 1))
+}
+
+// IfNotSentAgain returns a context whose act on a payment is done only if no send of it after a replay may have reached
+// its rail; otherwise the error is ErrSentAgain. Without a replay nothing is sent once the payment has ended, so
+// that a person who saw it ended saw every send.
+func IfNotSentAgain(ctx context.Context, outboxID payment.ID) context.Context {
+	return context.WithValue(ctx, guardKey{}, sentAtMost(outboxID, math.MaxInt))
+}
+
+// sentAtMost counts the sends once the function of the schema has locked the payment, which adds none.
+func sentAtMost(outboxID payment.ID, most int) guard {
+	return func(ctx context.Context, o *Operator, tx pgx.Tx, call func(pgx.Tx) error) error {
+		if err := call(tx); err != nil {
+			return err
+		}
+		var sends, again int
+		err := tx.QueryRow(ctx, o.db.SQL["act_sends"], store.UUID(outboxID)).Scan(&sends, &again)
+		switch {
+		case err != nil:
+			return fmt.Errorf("counting the sends of %s: %w", outboxID, err)
+		case sends > most || again > 0:
+			return fmt.Errorf("%w: nothing was done", ErrSentAgain)
+		}
+		return nil
 	}
-	now, err := o.look(ctx, tx, seen.OutboxID)
+}
+
+// guarded calls an act in a transaction, if the context has no guard that refuses it.
+func (o *Operator) guarded(ctx context.Context, tx pgx.Tx, call func(pgx.Tx) error) error {
+	if guards, given := ctx.Value(guardKey{}).(guard); given {
+		return guards(ctx, o, tx, call)
+	}
+	return call(tx)
+}
+
+// unchanged calls an act in a transaction, if the payment is as it was seen.
+func (s Seen) unchanged(ctx context.Context, o *Operator, tx pgx.Tx, call func(pgx.Tx) error) error {
+	now, err := o.look(ctx, tx, s.OutboxID)
 	if err != nil {
 		return err
 	}
 	before := now.LastAttempt
-	if seen.LastAttempt == AnyAttempt {
+	if s.LastAttempt == AnyAttempt {
 		now.LastAttempt = AnyAttempt
 	}
-	if !seen.same(now) {
-		return ErrChanged
+	if !s.same(now) {
+		return changedTo(before)
 	}
 	if err := call(tx); err != nil {
 		return err
 	}
-	if now, err = o.look(ctx, tx, seen.OutboxID); err == nil && now.LastAttempt > before+1 { // an act appends one at most
-		err = ErrChanged
+	now, err = o.look(ctx, tx, s.OutboxID)
+	if err == nil && now.LastAttempt > before+1 { // an act appends one at most
+		err = fmt.Errorf("%w, while it waited for a lock: nothing was done", ErrChanged)
 	}
 	return err
 }
 
+func changedTo(last int) error {
+	return fmt.Errorf("%w: its last row is %d now, and nothing was done", ErrChanged, last)
+}
+
 // same reports whether a payment was seen alike. The database keeps microseconds.
 func (s Seen) same(now Seen) bool {
-	return s.OutboxID == now.OutboxID && s.LastAttempt == now.LastAttempt && s.Reason == now.Reason &&
-		s.OpenedAt.Equal(now.OpenedAt) && s.UpdatedAt.Equal(now.UpdatedAt)
+	return s.OutboxID == now.OutboxID && s.LastAttempt == now.LastAttempt && (s.anyLetter ||
+		s.Reason == now.Reason && s.OpenedAt.Equal(now.OpenedAt) && s.UpdatedAt.Equal(now.UpdatedAt))
 }
 
 // look reads what an act compares.

@@ -69,8 +69,12 @@ func (w *world) reconcile(ctx context.Context, c *cell) error {
 	if err != nil {
 		return err
 	}
-	if len(failed) > 0 {
-		w.operate(ctx, c, 0, slices.Concat([]string{"dead-letter", "replay"}, failed, []string{"--reason", "once more"})...)
+	for _, id := range failed { // one by one: some were replayed before
+		row, err := c.lastRow(ctx, id)
+		if err != nil {
+			return err
+		}
+		w.operate(ctx, c, 0, "dead-letter", "replay", id, "--row", row, "--reason", "once more")
 	}
 	parked, err := c.ids(ctx, payment.Parked)
 	if err != nil || len(parked) == 0 {
@@ -92,10 +96,22 @@ func (w *world) reconcile(ctx context.Context, c *cell) error {
 		}); n >= 0 {
 			proof = []string{"--executed", "--rail-reference", moved[n].ID}
 		}
-		w.operate(ctx, c, 0, slices.Concat([]string{"dead-letter", "resolve", id}, proof, []string{"--evidence-date",
-			time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "compared"})...)
+		row, err := c.lastRow(ctx, id)
+		if err != nil {
+			return err
+		}
+		act := slices.Concat([]string{"dead-letter", "resolve", id, "--row", row}, proof)
+		w.operate(ctx, c, 0, append(act, "--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document",
+			"the bank's ledger", "--reason", "compared")...)
 	}
 	return nil
+}
+
+// lastRow is the number of the last row of a payment.
+func (c *cell) lastRow(ctx context.Context, id string) (row string, err error) {
+	err = c.admin.QueryRow(ctx, `SELECT max(attempt_no)::text FROM payment_outbox_attempts WHERE outbox_id = $1::uuid`,
+		id).Scan(&row)
+	return row, err
 }
 
 // ids are some payments of a state whose dead letter is open.

@@ -117,6 +117,17 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 	return nil
 }
 
+// lastRow is the number of the last row of a payment, which an act names.
+func (w *World) lastRow(ctx context.Context, outboxID string) (string, error) {
+	type row struct{ Last string }
+	rows, err := collect[row](ctx, w, `SELECT max(attempt_no)::text FROM `+cell+`.payment_outbox_attempts
+	  WHERE outbox_id = '`+outboxID+`'`)
+	if err != nil {
+		return "", err
+	}
+	return rows[0].Last, nil
+}
+
 // replayExecuted has an operator believe a bank that does not find a payment that it has
 // executed, and replay the payment.
 func replayExecuted(ctx context.Context, w *World) error {
@@ -163,7 +174,11 @@ func replayExecuted(ctx context.Context, w *World) error {
 		if _, err := w.AwaitRest(ctx); err != nil {
 			return err
 		}
-		if err := w.Operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--rail-silent",
+		last, err := w.lastRow(ctx, each.OutboxID)
+		if err != nil {
+			return err
+		}
+		if err := w.Operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--row", last, "--rail-silent",
 			"--evidence-date", time.Now().UTC().Format(time.DateOnly),
 			"--document", "the bank's inquiry", "--reason", "the bank does not find it"); err != nil {
 			return err

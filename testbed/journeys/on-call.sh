@@ -74,7 +74,8 @@ says 'money +executed: by evidence of railhead_operator_login, statement 146, li
 # The third one never arrived: the bank's word is needed in addition to ours.
 types 'railhead payment inquire lost-request-1 --reason "ticket 4711"'
 awaits 15 'railhead payment show lost-request-1' 'ASKED'
-types "railhead dead-letter resolve lost-request-1 --not-executed \\
+row=$(railhead payment show lost-request-1 -o json | jq .last_row)
+types "railhead dead-letter resolve lost-request-1 --not-executed --row $row \\
   --evidence-date $(date -u +%F) --document \"mail of their operations desk, ticket 4711\" --reason \"they never got it\""
 types 'railhead dead-letter show lost-request-1'
 types 'railhead dead-letter close lost-request-1 --reason "the participant pays in another way"'

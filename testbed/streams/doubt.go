@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -47,7 +48,16 @@ func (w *world) doubt(ctx context.Context, payments int) error {
 		if !stored[letter.InstructionID] {
 			continue
 		}
-		if _, err := w.operate(ctx, "dead-letter", "resolve", letter.OutboxID, "--not-executed", "--evidence-date",
+		var seen struct {
+			LastRow int `json:"last_row"`
+		}
+		if shown, err := w.operate(ctx, "payment", "show", letter.OutboxID, "-o", "json"); err != nil {
+			return err
+		} else if err := json.Unmarshal(shown, &seen); err != nil {
+			return fmt.Errorf("a payment: %w", err)
+		}
+		if _, err := w.operate(ctx, "dead-letter", "resolve", letter.OutboxID, "--not-executed", "--row",
+			strconv.Itoa(seen.LastRow), "--evidence-date",
 			time.Now().UTC().Format(time.DateOnly), "--document", "a read that ended early", "--reason",
 			"a run of make brokers"); err != nil {
 			return err
