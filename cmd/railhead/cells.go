@@ -199,12 +199,14 @@ func addFirst(cmd *cobra.Command, cell reader.Cell, reason string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := cells.First(ctx, cell, reason, at); err != nil {
-		return err
-	}
-	n, err := cells.Read(ctx, start, at)
+	id, err := cells.First(ctx, cell, reason, at)
 	if err != nil {
 		return err
+	}
+	n, known := afterAct(cmd, func(ctx context.Context) (*cells.Operators, error) { return cells.Read(ctx, start, at) })
+	if !known {
+		done := cellAct{Act: "ADD_CELL", Cell: cell.Name, Changed: before.ID == ""}
+		return done.write(cmd, fmt.Sprintf("cell %s is in directory %s", cell.Name, id), nil)
 	}
 	defer n.Close()
 	return added(cmd, "ADD_CELL", cell.Name, before.ID == "", n)

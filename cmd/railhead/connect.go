@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -83,7 +82,7 @@ func adminConfigOf(variable, url string) (*pgx.ConnConfig, error) {
 }
 
 // withAdmin runs do on one connection of the admin's login.
-func withAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) (err error) {
+func withAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) error {
 	config, cell, err := adminConfig()
 	if err != nil {
 		return err
@@ -93,7 +92,11 @@ func withAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) 
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
+		defer cancel()
+		conn.Close(closing) //nolint:errcheck // what was done is committed
+	}()
 	if err := do(conn, cell); err != nil {
 		return err
 	}

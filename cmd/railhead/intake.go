@@ -28,17 +28,22 @@ func intakeCloseCommand() *cobra.Command {
 			"without, an operator does. A gate that is closed already keeps the first login, time and reason, and opens\n"+
 			"at the later of the two ends. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to\n"+
 			"the operator log.",
-		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
+		func(cmd *cobra.Command, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
 				return act{}, "", usage(err)
 			}
-			changed, err := operator.CloseEnqueue(ctx, gate, reason, until)
+			changed, err := operator.CloseEnqueue(cmd.Context(), gate, reason, until)
 			if err != nil {
 				return act{}, "", err
 			}
-			closed, err := operator.Reader().ClosedGate(ctx, gate)
-			return act{Act: "CLOSE_ENQUEUE", Now: "closed", Changed: changed}, gateClosed(gate, changed, closed), err
+			closed, known := afterAct(cmd, func(ctx context.Context) (*reader.ClosedGate, error) {
+				return operator.Reader().ClosedGate(ctx, gate)
+			})
+			if !known && changed {
+				closed = &reader.ClosedGate{Until: until}
+			}
+			return act{Act: "CLOSE_ENQUEUE", Now: "closed", Changed: changed}, gateClosed(gate, changed, closed), nil
 		})
 	end.flags(command)
 	return command
@@ -49,13 +54,15 @@ func intakeOpenCommand() *cobra.Command {
 		"Open a gate that railhead intake close has closed, so that new instructions are accepted again. Each gate\n"+
 			"is opened separately: a rail that is closed stays closed when everything is opened. Connects with\n"+
 			"RAILHEAD_OPERATOR_URL.",
-		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
-			changed, err := operator.OpenEnqueue(ctx, gate, reason)
+		func(cmd *cobra.Command, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
+			changed, err := operator.OpenEnqueue(cmd.Context(), gate, reason)
 			if err != nil {
 				return act{}, "", err
 			}
-			everything, err := operator.Reader().ClosedGate(ctx, everythingGate)
-			return act{Act: "OPEN_ENQUEUE", Now: "open", Changed: changed}, gateOpened(gate, changed, everything), err
+			everything, _ := afterAct(cmd, func(ctx context.Context) (*reader.ClosedGate, error) {
+				return operator.Reader().ClosedGate(ctx, everythingGate)
+			})
+			return act{Act: "OPEN_ENQUEUE", Now: "open", Changed: changed}, gateOpened(gate, changed, everything), nil
 		})
 }
 
@@ -64,7 +71,7 @@ var everythingGate = reader.Gate{Scope: reader.GateCell, Name: operator.Everythi
 
 // intakeSwitch is one of the two commands; do returns the act and its sentence.
 func intakeSwitch(word, short, long string,
-	do func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string,
+	do func(cmd *cobra.Command, operator *operator.Operator, gate reader.Gate, reason string) (act, string,
 		error)) *cobra.Command {
 	var reason, participant string
 	everything := false
@@ -89,7 +96,7 @@ func intakeSwitch(word, short, long string,
 				return usage(errors.New("name one rail, or give --participant or --everything"))
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				done, said, err := do(cmd.Context(), operator, gates[0], reason)
+				done, said, err := do(cmd, operator, gates[0], reason)
 				if ledger.SQLState(err) == outbox.StateUnknownRail {
 					return withCode(exitNotFound, err)
 				}

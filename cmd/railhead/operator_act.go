@@ -28,11 +28,22 @@ type act struct {
 
 // write prints the result: a line of text, or a JSON document.
 func (a act) write(cmd *cobra.Command, said string) error {
+	return writeDone(cmd, a, said)
+}
+
+// writeDone prints what was done. If it can't be printed, the error says that it was done.
+func writeDone(cmd *cobra.Command, data any, said string) error {
 	o := outputOf(cmd)
+	err := error(nil)
 	if o.json {
-		return o.document(a)
+		err = o.document(data)
+	} else {
+		err = o.text("%s\n", said)
 	}
-	return o.text("%s\n", said)
+	if err != nil {
+		return fmt.Errorf("it was done (%s), but: %w", said, err)
+	}
+	return nil
 }
 
 // The sentences of acts on one instruction.

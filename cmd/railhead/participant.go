@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 func participantCommand() *cobra.Command {
@@ -18,18 +19,23 @@ func participantPauseCommand() *cobra.Command {
 	command := participantSwitch("pause", "Stop claims of a participant's instructions",
 		"Stop claims of a participant's instructions, on every rail. It can still enqueue; calls in flight\n"+
 			"complete.\n"+pauseHelp,
-		func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error) {
+		func(cmd *cobra.Command, operator *operator.Operator, id, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
 				return act{}, "", usage(err)
 			}
-			changed, err := operator.PauseParticipant(ctx, id, reason, until)
+			changed, err := operator.PauseParticipant(cmd.Context(), id, reason, until)
 			if err != nil {
 				return act{}, "", err
 			}
-			pause, err := operator.Reader().ParticipantPause(ctx, id)
+			pause, known := afterAct(cmd, func(ctx context.Context) (*reader.Pause, error) {
+				return operator.Reader().ParticipantPause(ctx, id)
+			})
+			if !known {
+				pause = ownPause(changed, until)
+			}
 			said := paused("participant "+oneLine(id), changed, pause)
-			return act{Act: "PAUSE_PARTICIPANT", ParticipantID: id, Now: "paused", Changed: changed}, said, err
+			return act{Act: "PAUSE_PARTICIPANT", ParticipantID: id, Now: "paused", Changed: changed}, said, nil
 		})
 	end.flags(command)
 	return command
@@ -38,27 +44,26 @@ func participantPauseCommand() *cobra.Command {
 func participantResumeCommand() *cobra.Command {
 	return participantSwitch("resume", "Resume claims of a participant's instructions",
 		"Resume claims of a participant's instructions. Connects with RAILHEAD_OPERATOR_URL.",
-		func(ctx context.Context, op *operator.Operator, id, reason string) (act, string, error) {
-			changed, err := op.ResumeParticipant(ctx, id, reason)
+		func(cmd *cobra.Command, op *operator.Operator, id, reason string) (act, string, error) {
+			changed, err := op.ResumeParticipant(cmd.Context(), id, reason)
 			if err != nil {
 				return act{}, "", err
 			}
-			everything, err := op.Reader().RailPause(ctx, operator.Everything)
-			said := resumed("participant "+oneLine(id), changed, everything)
-			return act{Act: "RESUME_PARTICIPANT", ParticipantID: id, Now: "running", Changed: changed}, said, err
+			said := resumed("participant "+oneLine(id), changed, everythingPaused(cmd, op))
+			return act{Act: "RESUME_PARTICIPANT", ParticipantID: id, Now: "running", Changed: changed}, said, nil
 		})
 }
 
 func participantSwitch(
 	word, short, long string,
-	do func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error),
+	do func(cmd *cobra.Command, operator *operator.Operator, id, reason string) (act, string, error),
 ) *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: word + " PARTICIPANT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				done, said, err := do(cmd.Context(), operator, args[0], reason)
+				done, said, err := do(cmd, operator, args[0], reason)
 				if err != nil {
 					return err
 				}

@@ -92,11 +92,7 @@ func reschedule(cmd *cobra.Command, reference string, seen *rowSeen, name string
 		if err != nil {
 			return err
 		}
-		o := outputOf(cmd)
-		if o.json {
-			return o.document(dueAct{act{Act: name, OutboxID: id, Now: "PENDING", Changed: !changed.Is.Equal(changed.Was)},
-				changed})
-		}
-		return o.text("%s\n", dueChanged(id, changed))
+		done := dueAct{act{Act: name, OutboxID: id, Now: "PENDING", Changed: !changed.Is.Equal(changed.Was)}, changed}
+		return writeDone(cmd, done, dueChanged(id, changed))
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,9 @@ func paymentRevealCommand() *cobra.Command {
 			return onPayment(cmd.Context(), args[0], nil, func(ctx context.Context, operator *operator.Operator,
 				id payment.ID) error {
 				found, err := operator.RevealPayload(ctx, id, reason)
+				if err != nil && found.ActID != (payment.ID{}) {
+					return fmt.Errorf("nothing was shown, and the operator log has act %s: %w", found.ActID, err)
+				}
 				if err != nil {
 					return err
 				}

@@ -37,11 +37,7 @@ func paymentSkipCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				o := outputOf(cmd)
-				if o.json {
-					return o.document(skipAct{Act: "SKIP_IN_ORDER", OutboxID: id, SequenceID: number})
-				}
-				return o.text("%s\n", skipped(id, number))
+				return writeDone(cmd, skipAct{Act: "SKIP_IN_ORDER", OutboxID: id, SequenceID: number}, skipped(id, number))
 			})
 		},
 	}

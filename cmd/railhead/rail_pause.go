@@ -25,18 +25,23 @@ func railPauseCommand() *cobra.Command {
 	command := railSwitch("pause", "Stop claims of a rail, or of everything",
 		"Stop claims of a rail, or of everything. Calls in flight complete and are recorded; pending instructions stay in\n"+
 			"pending. The reaper still repairs the claims of dead workers, and ends expired instructions.\n"+pauseHelp,
-		func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error) {
+		func(cmd *cobra.Command, operator *operator.Operator, name, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
 				return act{}, "", usage(err)
 			}
-			changed, err := operator.PauseRail(ctx, name, reason, until)
+			changed, err := operator.PauseRail(cmd.Context(), name, reason, until)
 			if err != nil {
 				return act{}, "", err
 			}
-			pause, err := operator.Reader().RailPause(ctx, name)
+			pause, known := afterAct(cmd, func(ctx context.Context) (*reader.Pause, error) {
+				return operator.Reader().RailPause(ctx, name)
+			})
+			if !known {
+				pause = ownPause(changed, until)
+			}
 			said := paused(railWords(name), changed, pause)
-			return act{Act: "PAUSE_RAIL", RailType: name, Now: "paused", Changed: changed}, said, err
+			return act{Act: "PAUSE_RAIL", RailType: name, Now: "paused", Changed: changed}, said, nil
 		})
 	end.flags(command)
 	return command
@@ -47,21 +52,47 @@ func railResumeCommand() *cobra.Command {
 		"Resume claims of a rail, or of everything. A rail that has a pause of its own stays paused when everything is\n"+
 			"resumed. If a relayer paused the rail, because it refused our credentials or our route, correct that first.\n"+
 			"Connects with RAILHEAD_OPERATOR_URL.",
-		func(ctx context.Context, op *operator.Operator, name, reason string) (act, string, error) {
-			changed, err := op.ResumeRail(ctx, name, reason)
+		func(cmd *cobra.Command, op *operator.Operator, name, reason string) (act, string, error) {
+			changed, err := op.ResumeRail(cmd.Context(), name, reason)
 			if err != nil {
 				return act{}, "", err
 			}
-			everything, err := op.Reader().RailPause(ctx, operator.Everything)
-			said := resumed(railWords(name), changed, everything)
-			return act{Act: "RESUME_RAIL", RailType: name, Now: "running", Changed: changed}, said, err
+			said := resumed(railWords(name), changed, everythingPaused(cmd, op))
+			return act{Act: "RESUME_RAIL", RailType: name, Now: "running", Changed: changed}, said, nil
 		})
+}
+
+// afterAct reads what is in force after an act that was done. If that can't be read, it says so, and the act is told as
+// done all the same.
+func afterAct[T any](cmd *cobra.Command, read func(context.Context) (T, error)) (inForce T, known bool) {
+	inForce, err := read(cmd.Context())
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: what is in force now could not be read: %s\n",
+			printable(eachOnce(err.Error())))
+	}
+	return inForce, err == nil
+}
+
+// everythingPaused reads the pause of everything after a resumption; nil: there is none, or it is not known.
+func everythingPaused(cmd *cobra.Command, op *operator.Operator) *reader.Pause {
+	pause, _ := afterAct(cmd, func(ctx context.Context) (*reader.Pause, error) {
+		return op.Reader().RailPause(ctx, operator.Everything)
+	})
+	return pause
+}
+
+// ownPause is what an act that stopped something knows of that by itself; nil: it was stopped already.
+func ownPause(changed bool, until time.Time) *reader.Pause {
+	if !changed {
+		return nil
+	}
+	return &reader.Pause{Until: until}
 }
 
 // railSwitch is one of the two commands; do returns the act and its sentence.
 func railSwitch(
 	word, short, long string,
-	do func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error),
+	do func(cmd *cobra.Command, operator *operator.Operator, name, reason string) (act, string, error),
 ) *cobra.Command {
 	var reason string
 	everything := false
@@ -79,7 +110,7 @@ func railSwitch(
 				name = args[0]
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				done, said, err := do(cmd.Context(), operator, name, reason)
+				done, said, err := do(cmd, operator, name, reason)
 				if ledger.SQLState(err) == outbox.StateUnknownRail {
 					return withCode(exitNotFound, err)
 				}
@@ -138,9 +169,12 @@ func paused(what string, changed bool, pause *reader.Pause) string {
 	return stopped(what, "paused", "ends", changed, pause)
 }
 
-// stopped describes the effect of a pause or of a closed gate. inForce is the first one, nil if it was ended meanwhile.
+// stopped describes the effect of a pause or of a closed gate. inForce is the first one, nil if it was ended meanwhile
+// or is not known.
 func stopped(what, done, ends string, changed bool, inForce *reader.Pause) string {
 	switch {
+	case inForce == nil && !changed:
+		return what + " was " + done + " already"
 	case inForce == nil:
 		return what + " " + done
 	case !changed:

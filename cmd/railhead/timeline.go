@@ -41,13 +41,8 @@ func timelineAcceptCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				o := outputOf(cmd)
-				if o.json {
-					return o.document(map[string]any{
-						"system_identifier": server.SystemIdentifier, "timeline": server.Timeline,
-					})
-				}
-				return o.text("%s\n", accepted(server))
+				return writeDone(cmd, map[string]any{"system_identifier": server.SystemIdentifier, "timeline": server.Timeline},
+					accepted(server))
 			})
 		},
 	}
