@@ -58,7 +58,13 @@ func once(so func([]byte) bool, what fate) func([]byte) fate {
 // through is a command whose operator connects through b.
 func (c command) through(cell *celltest.Cell, b *between) command {
 	c.t.Helper()
-	config, err := pgx.ParseConfig(cell.URL(celltest.Operator))
+	return c.throughAs("RAILHEAD_OPERATOR_URL", cell.URL(celltest.Operator), b)
+}
+
+// throughAs is a command that connects through b for one variable.
+func (c command) throughAs(variable, to string, b *between) command {
+	c.t.Helper()
+	config, err := pgx.ParseConfig(to)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -73,7 +79,7 @@ func (c command) through(cell *celltest.Cell, b *between) command {
 	go b.serve(network, address)
 	over := url.URL{Scheme: "postgres", User: url.UserPassword(config.User, config.Password),
 		Host: b.listener.Addr().String(), Path: "/" + config.Database, RawQuery: "sslmode=disable"}
-	c.env = append(slices.Clone(c.env), "RAILHEAD_OPERATOR_URL="+over.String())
+	c.env = append(slices.Clone(c.env), variable+"="+over.String())
 	return c
 }
 

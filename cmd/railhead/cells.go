@@ -77,7 +77,7 @@ func withCells(ctx context.Context, do func(start *operator.Operator, at cells.A
 		return err
 	}
 	return withOperator(ctx, func(start *operator.Operator) error {
-		return do(start, cellPlaces(s, "RAILHEAD_OPERATOR_URL", operator.Open))
+		return ifLost(completes, do(start, cellPlaces(s, "RAILHEAD_OPERATOR_URL", operator.Open)))
 	})
 }
 
@@ -201,7 +201,7 @@ func addFirst(cmd *cobra.Command, cell reader.Cell, reason string) error {
 	}
 	id, err := cells.First(ctx, cell, reason, at)
 	if err != nil {
-		return err
+		return ifLost(completes, err)
 	}
 	n, known := afterAct(cmd, func(ctx context.Context) (*cells.Operators, error) { return cells.Read(ctx, start, at) })
 	if !known {

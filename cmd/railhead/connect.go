@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,7 +29,8 @@ func withIngest(ctx context.Context, do func(*ingest.Ingest) error) error {
 
 // withOperator runs do as a member of railhead_operator.
 func withOperator(ctx context.Context, do func(*operator.Operator) error) error {
-	return withLedger(ctx, "RAILHEAD_OPERATOR_URL", func(s settings) string { return s.OperatorURL }, operator.Open, do)
+	return ifLost(lookAtLog, withLedger(ctx, "RAILHEAD_OPERATOR_URL", func(s settings) string { return s.OperatorURL },
+		operator.Open, do))
 }
 
 // withReader runs do as a member of railhead_readonly.
@@ -52,8 +54,22 @@ func withLedger[T interface{ Close() }](
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", variable, err))
 	}
-	defer opened.Close()
+	defer closeSoon(opened.Close)
 	return do(opened)
+}
+
+// closeSoon closes connections. One to a server that does not answer holds it up for closeWithin: the end of the
+// process closes it then.
+func closeSoon(end func()) {
+	closed := make(chan struct{})
+	go func() {
+		end()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeWithin):
+	}
 }
 
 // adminConfig is the configuration of migrate, roles and token create. They do not use
@@ -83,6 +99,10 @@ func adminConfigOf(variable, url string) (*pgx.ConnConfig, error) {
 
 // withAdmin runs do on one connection of the admin's login.
 func withAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) error {
+	return ifLost(completes, asAdmin(ctx, do))
+}
+
+func asAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) error {
 	config, cell, err := adminConfig()
 	if err != nil {
 		return err

@@ -134,6 +134,8 @@ func advice(err error) string {
 		return blockedAdvice(blocked)
 	}
 	switch state := ledger.SQLState(err); {
+	case errors.Is(err, outbox.ErrCommitUnknown): // also where the server can't be reached any more
+		return lostAdvice(err)
 	case errors.Is(err, operator.ErrChanged), errors.Is(err, operator.ErrSentAgain):
 		return "Look at it again: railhead payment show ID. If the act is still right by what that prints, repeat it with " +
 			"--row\nand the number of its last row."
@@ -147,11 +149,44 @@ func advice(err error) string {
 			"and railhead roles apply."
 	case exitCode(err) == exitUnreachable:
 		return "Check that the server runs and that the connection string leads to it (railhead help environment)."
-	case errors.Is(err, outbox.ErrCommitUnknown):
-		return "Run the same command again: the same key with the same content never makes a second instruction."
 	default:
 		return ""
 	}
+}
+
+// What to do where it is not known whether a command was done.
+const (
+	enqueueAgain = "Run the same command again: the same key with the same content never makes a second instruction."
+	lookFirst    = "It may have been done: look at railhead payment show ID and railhead log before you act again."
+	lookAtLog    = "It may have been done: look at railhead log and railhead status before you act again."
+	completes    = "It may have been done. Run the same command again: it completes what was broken off, and what is in " +
+		"place stays."
+	tokenUnseen = "A token may be in force that was not shown. Look at railhead token list: revoke it before you create " +
+		"another one."
+)
+
+// lostCommit is an error with the advice for an act that may have been done.
+type lostCommit struct {
+	err error
+	say string
+}
+
+func (e *lostCommit) Error() string { return e.err.Error() }
+func (e *lostCommit) Unwrap() error { return e.err }
+
+// ifLost gives an error that leaves open whether a commit was made its advice, unless it has one already.
+func ifLost(say string, err error) error {
+	if _, has := errors.AsType[*lostCommit](err); has || !errors.Is(err, outbox.ErrCommitUnknown) {
+		return err
+	}
+	return &lostCommit{err, say}
+}
+
+func lostAdvice(err error) string {
+	if lost, ok := errors.AsType[*lostCommit](err); ok {
+		return lost.say
+	}
+	return enqueueAgain
 }
 
 // blockedAdvice says how an operator ends another session's open transaction.

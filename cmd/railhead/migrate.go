@@ -59,7 +59,7 @@ func migrateUpCommand() *cobra.Command {
 			standby := watchStandby(config)
 			changes, err := migrations.Up(cmd.Context(), config, cell)
 			if err := errors.Join(err, standby.lacks()); err != nil {
-				return err
+				return ifLost(completes, err)
 			}
 			baselined := ""
 			if changes.Baselined {

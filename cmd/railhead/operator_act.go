@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -121,7 +122,11 @@ func onPayment(ctx context.Context, reference string, seen *rowSeen, do onOne) e
 }
 
 func onFound(ctx context.Context, operator *operator.Operator, reference string, seen *rowSeen, do onOne) error {
-	found, err := operator.Reader().Find(ctx, reference)
+	var found []reader.Found
+	err := withinCell(ctx, func(ctx context.Context) (err error) {
+		found, err = operator.Reader().Find(ctx, reference)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -129,7 +134,7 @@ func onFound(ctx context.Context, operator *operator.Operator, reference string,
 		return usage(severalFound(reference, found))
 	}
 	id := found[0].OutboxID
-	return do(seen.guarded(ctx, id), operator, id)
+	return ifLost(lookFirst, do(seen.guarded(ctx, id), operator, id))
 }
 
 // onPayments runs an act on each of several instructions, in a transaction of its own.

@@ -65,7 +65,10 @@ func railResumeCommand() *cobra.Command {
 // afterAct reads what is in force after an act that was done. If that can't be read, it says so, and the act is told as
 // done all the same.
 func afterAct[T any](cmd *cobra.Command, read func(context.Context) (T, error)) (inForce T, known bool) {
-	inForce, err := read(cmd.Context())
+	err := withinCell(cmd.Context(), func(ctx context.Context) (err error) {
+		inForce, err = read(ctx)
+		return err
+	})
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: what is in force now could not be read: %s\n",
 			printable(eachOnce(err.Error())))

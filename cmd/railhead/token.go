@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -61,15 +63,17 @@ func tokenCreateCommand() *cobra.Command {
 				return createInCells(cmd, made, cells)
 			}
 			var token, id string
-			err := withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) (err error) {
+			err := asAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) (err error) {
 				if _, err := conn.Exec(cmd.Context(), "SET ROLE "+migrations.OwnerRole); err != nil {
 					return fmt.Errorf("becoming %s: %w", migrations.OwnerRole, err)
 				}
-				token, id, err = operator.CreateToken(cmd.Context(), conn, cell, made)
-				return err
+				return withinCell(cmd.Context(), func(ctx context.Context) (err error) {
+					token, id, err = operator.CreateToken(ctx, conn, cell, made)
+					return unlessRefused(err)
+				})
 			})
 			if err != nil {
-				return err
+				return ifLost(tokenUnseen, err)
 			}
 			if !outputOf(cmd).json {
 				fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id,
@@ -93,6 +97,16 @@ func tokenCreateCommand() *cobra.Command {
 	must(command.MarkFlagRequired("participant"))
 	needReason(command, &made.Reason)
 	return command
+}
+
+// unlessRefused is the error of a statement that commits by itself: unless the server has refused it, it may be done.
+func unlessRefused(err error) error {
+	pgErr, said := errors.AsType[*pgconn.PgError](err)
+	_, refused := errors.AsType[*outbox.Fault](err)
+	if err == nil || refused || said && pgErr.SeverityUnlocalized == "ERROR" {
+		return err
+	}
+	return fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, err)
 }
 
 // writeToken prints a token, which is not shown again.
@@ -184,7 +198,7 @@ func tokenRevokeCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(cells) > 0 {
-				return revokeInCells(cmd, args[0], reason, cells)
+				return ifLost(completes, revokeInCells(cmd, args[0], reason, cells))
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				ctx := cmd.Context()

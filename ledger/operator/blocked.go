@@ -73,9 +73,46 @@ func (e *BlockedError) Is(target error) bool { return target == outbox.ErrLockTi
 // server no longer has them.
 const blockersEvery = 500 * time.Millisecond
 
+// The bounds of an act, from its connection to the answer to its commit. They hold for a server that does not answer
+// any more, which keeps no bound of its own.
+const (
+	actWithin  = 15 * time.Second // on one payment, rail, participant, gate or token
+	bulkWithin = 30 * time.Minute // whose work grows with the cell
+)
+
+// ErrNoAnswer is the error of an act that the server did not answer in time. Nothing was done: the commit was not sent,
+// and a server that goes on rolls back. If the commit was sent, the error is outbox.ErrCommitUnknown instead.
+var ErrNoAnswer = errors.New("nothing was done: the server did not answer")
+
+// step is a part of an act, in its transaction. The context has the act's bound.
+type step = func(ctx context.Context, tx pgx.Tx) error
+
 // decide runs a function of the schema in a transaction of its own, which waits for each lock for
 // at most 5 s. If a wait times out, the error is a *BlockedError.
-func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
+func (o *Operator) decide(ctx context.Context, call step) error {
+	return o.decideWithin(ctx, actWithin, call)
+}
+
+func (o *Operator) decideWithin(ctx context.Context, within time.Duration, call step) error {
+	return o.transactWithin(ctx, within, ErrNoAnswer, call)
+}
+
+// transactWithin returns none if the server has not answered in time, and the commit was not sent.
+func (o *Operator) transactWithin(ctx context.Context, within time.Duration, none error, call step) error {
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := o.transact(bounded, call)
+	switch {
+	case err == nil || bounded.Err() == nil || ctx.Err() != nil:
+		return err
+	case errors.Is(err, outbox.ErrCommitUnknown):
+		return fmt.Errorf("the server did not answer the commit within %s: %w", within, err)
+	default:
+		return fmt.Errorf("%w within %s: %w", none, within, err)
+	}
+}
+
+func (o *Operator) transact(ctx context.Context, call step) error {
 	return o.db.Transact(ctx, func(tx pgx.Tx) error {
 		var pid int32
 		if err := tx.QueryRow(ctx, o.db.SQL["begin_act"], store.Text(personOf(ctx))).Scan(&pid, nil, nil); err != nil {
@@ -94,10 +131,17 @@ func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 // errRead ends a transaction that has only read: it is rolled back, so that no answer to a commit can be lost.
 var errRead = errors.New("only read")
 
+// errNotRead is the error of a reading that the server did not answer in time.
+var errNotRead = errors.New("the server did not answer")
+
 // read reads in a transaction with the bounds of an act.
-func (o *Operator) read(ctx context.Context, call func(pgx.Tx) error) error {
-	err := o.decide(ctx, func(tx pgx.Tx) error {
-		if err := call(tx); err != nil {
+func (o *Operator) read(ctx context.Context, call step) error {
+	return o.readWithin(ctx, actWithin, call)
+}
+
+func (o *Operator) readWithin(ctx context.Context, within time.Duration, call step) error {
+	err := o.transactWithin(ctx, within, errNotRead, func(ctx context.Context, tx pgx.Tx) error {
+		if err := call(ctx, tx); err != nil {
 			return err
 		}
 		return errRead

@@ -15,7 +15,7 @@ import (
 // TimeBudget reads the time budget of the cell.
 func (o *Operator) TimeBudget(ctx context.Context) (outbox.TimeBudget, error) {
 	var budget store.BudgetTargets
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["time_budget"]).Scan(budget.Columns()...)
 	})
 	if err != nil {
@@ -41,7 +41,7 @@ func (o *Operator) SetTimeBudget(
 	if err != nil {
 		return 0, false, fmt.Errorf("encoding the time budget: %w", err)
 	}
-	err = o.decide(ctx, func(tx pgx.Tx) error {
+	err = o.decide(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["set_time_budget"], string(text), reason).Scan(&version, &changed)
 	})
 	if err != nil {

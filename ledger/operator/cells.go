@@ -20,7 +20,7 @@ func (o *Operator) Directory(ctx context.Context) (reader.Directory, error) {
 // disk, and on the synchronous standby if there is one. Only then may another cell act on it. It is
 // refused (outbox.ErrNotAllowed) if the server was started or promoted since.
 func (o *Operator) FlushMap(ctx context.Context, server string) error {
-	if err := o.act(ctx, "flush_map", nil, server); err != nil {
+	if err := o.bulk(ctx, "flush_map", nil, server); err != nil {
 		return fmt.Errorf("waiting until the map is durable: %w", err)
 	}
 	return nil
@@ -38,7 +38,7 @@ func (o *Operator) NameCell(ctx context.Context, cell reader.Cell, reason string
 		return "", err
 	}
 	var id string
-	err = o.act(ctx, "name_cell", &id, cell.Name, cell.Setting, cell.Schema, reason, store.Text(of.ID), cells,
+	err = o.bulk(ctx, "name_cell", &id, cell.Name, cell.Setting, cell.Schema, reason, store.Text(of.ID), cells,
 		store.Text(cell.ID))
 	if err != nil {
 		return "", fmt.Errorf("naming cell %s: %w", store.Bound(cell.Name, 64), err)
@@ -77,7 +77,7 @@ func (o *Operator) LearnCells(ctx context.Context, of reader.Directory, servers 
 		}
 	}
 	var l Learned
-	err = o.decide(ctx, func(tx pgx.Tx) error {
+	err = o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["learn_cells"], of.ID, cells, changes, read).
 			Scan(&l.Changes, &l.Contradicted, &l.Later, &l.LeftBehind)
 	})
@@ -91,7 +91,7 @@ func (o *Operator) LearnCells(ctx context.Context, of reader.Directory, servers 
 // From then on this cell learns nothing that was read there on an earlier one. Without a reason the
 // server must follow the one that is known: a later timeline, or start, of the same system.
 func (o *Operator) NoteCellServer(ctx context.Context, cell, server, reason string) error {
-	if err := o.act(ctx, "note_cell_server", nil, cell, server, store.Text(reason)); err != nil {
+	if err := o.bulk(ctx, "note_cell_server", nil, cell, server, store.Text(reason)); err != nil {
 		return fmt.Errorf("recording the server of cell %s: %w", store.Bound(cell, 64), err)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (o *Operator) NoteCellServer(ctx context.Context, cell, server, reason stri
 // restored to a time before it gave their buckets away, or before it had a map.
 func (o *Operator) ForeignParticipants(ctx context.Context) (int, error) {
 	var foreign int
-	if err := o.act(ctx, "foreign_participants", &foreign); err != nil {
+	if err := o.bulk(ctx, "foreign_participants", &foreign); err != nil {
 		return 0, fmt.Errorf("counting the participants of other cells: %w", err)
 	}
 	return foreign, nil
@@ -112,7 +112,7 @@ func (o *Operator) ForeignParticipants(ctx context.Context) (int, error) {
 // reason. Every cell that this one knows must be named. It is refused (outbox.ErrNotAllowed) if the
 // server was started or promoted since.
 func (o *Operator) ConfirmMap(ctx context.Context, server string, compared, gone []string, reason string) error {
-	err := o.act(ctx, "confirm_map", nil, server, append([]string{}, compared...), append([]string{}, gone...),
+	err := o.bulk(ctx, "confirm_map", nil, server, append([]string{}, compared...), append([]string{}, gone...),
 		store.Text(reason))
 	if err != nil {
 		return fmt.Errorf("confirming the map of cells: %w", err)
@@ -133,7 +133,7 @@ func (o *Operator) SettleBuckets(
 		return 0, err
 	}
 	var settled int
-	if err := o.act(ctx, "settle_buckets", &settled, buckets, versions, to, reason, read); err != nil {
+	if err := o.bulk(ctx, "settle_buckets", &settled, buckets, versions, to, reason, read); err != nil {
 		return 0, fmt.Errorf("settling %d buckets for cell %s: %w", len(buckets), store.Bound(to, 64), err)
 	}
 	return settled, nil
@@ -144,7 +144,7 @@ func (o *Operator) SettleBuckets(
 // participants have payments here is not given (outbox.ErrNotAllowed), and then none is.
 func (o *Operator) GiveBuckets(ctx context.Context, buckets []int, to, reason string) error {
 	var given int
-	if err := o.act(ctx, "give_buckets", &given, buckets, to, reason); err != nil {
+	if err := o.bulk(ctx, "give_buckets", &given, buckets, to, reason); err != nil {
 		return fmt.Errorf("giving %d buckets to cell %s: %w", len(buckets), store.Bound(to, 64), err)
 	}
 	return nil

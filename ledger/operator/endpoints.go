@@ -15,7 +15,7 @@ import (
 // delivered.
 func (o *Operator) Discard(ctx context.Context, endpoint, reason string) (discarded int, err error) {
 	var n int32
-	if err := o.act(ctx, "discard_events", &n, endpoint, reason); err != nil {
+	if err := o.bulk(ctx, "discard_events", &n, endpoint, reason); err != nil {
 		return 0, fmt.Errorf("discarding events of endpoint %s: %w", store.Bound(endpoint, 64), err)
 	}
 	return int(n), nil
@@ -29,7 +29,7 @@ func (o *Operator) Redeliver(
 ) (waited int, err error) {
 	var waiting int32
 	moment := pgtype.Timestamptz{Time: since, Valid: !since.IsZero()}
-	if err := o.act(ctx, "redeliver_events", &waiting, endpoint, moment, reason); err != nil {
+	if err := o.bulk(ctx, "redeliver_events", &waiting, endpoint, moment, reason); err != nil {
 		return 0, fmt.Errorf("redelivering to endpoint %s: %w", store.Bound(endpoint, 64), err)
 	}
 	return int(waiting), nil

@@ -74,7 +74,7 @@ func (o *Operator) ReschedulePayment(
 	ctx context.Context, outboxID payment.ID, dueAt time.Time, reason string,
 ) (DueChange, error) {
 	var due DueChange
-	err := o.decide(ctx, func(tx pgx.Tx) error {
+	err := o.decide(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["reschedule_payment"], store.UUID(outboxID), store.Timestamp(dueAt), reason).
 			Scan(&due.Was, &due.Is)
 	})

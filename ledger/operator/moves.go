@@ -30,7 +30,7 @@ type BucketMove struct {
 // participants. A repeated call changes nothing. See ThawBucket, which ends the move.
 func (o *Operator) FreezeBucket(ctx context.Context, bucket int, to, reason string) error {
 	var version int
-	if err := o.act(ctx, "freeze_bucket", &version, bucket, to, reason); err != nil {
+	if err := o.bulk(ctx, "freeze_bucket", &version, bucket, to, reason); err != nil {
 		return fmt.Errorf("beginning to move bucket %d: %w", bucket, err)
 	}
 	return nil
@@ -39,7 +39,7 @@ func (o *Operator) FreezeBucket(ctx context.Context, bucket int, to, reason stri
 // ThawBucket ends the move of a bucket, whose participants this cell takes again. It reports false if
 // the bucket is not being moved: it never was, or it was given.
 func (o *Operator) ThawBucket(ctx context.Context, bucket int, reason string) (thawed bool, err error) {
-	if err := o.act(ctx, "thaw_bucket", &thawed, bucket, reason); err != nil {
+	if err := o.bulk(ctx, "thaw_bucket", &thawed, bucket, reason); err != nil {
 		return false, fmt.Errorf("ending the move of bucket %d: %w", bucket, err)
 	}
 	return thawed, nil
@@ -50,7 +50,7 @@ func (o *Operator) ThawBucket(ctx context.Context, bucket int, reason string) (t
 // one is paused or its gate is closed; the error is outbox.ErrLockTimeout after 5 seconds of waiting for a
 // transaction. A repeated call answers the same.
 func (o *Operator) PackBucket(ctx context.Context, bucket int) (p Packed, err error) {
-	err = o.decide(ctx, func(tx pgx.Tx) error {
+	err = o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["pack_bucket"], bucket).Scan(&p.Version, &p.Participants, &p.Keys, &p.Digest)
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *Operator) BucketMove(ctx context.Context, bucket, version int) (m Bucke
 		of = nil
 	}
 	m.Version = version
-	err = o.decide(ctx, func(tx pgx.Tx) error {
+	err = o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, o.db.SQL["bucket_move"], bucket, of).
 			Scan(&m.Cell, &m.Given, &m.Participants, &m.Keys, &m.Digest)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -92,7 +92,7 @@ type HeldKeys struct {
 
 // HeldKeys reads what this cell has of the keys of buckets.
 func (o *Operator) HeldKeys(ctx context.Context, buckets []int) (held []HeldKeys, err error) {
-	err = o.read(ctx, func(tx pgx.Tx) error {
+	err = o.readWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, o.db.SQL["held_keys"], buckets)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (o *Operator) HeldKeys(ctx context.Context, buckets []int) (held []HeldKeys
 
 // Arrived reports whether everything that was packed of a bucket is here. What is here in part stays.
 func (o *Operator) Arrived(ctx context.Context, bucket, version int, digest string) (all bool, err error) {
-	if err := o.act(ctx, "complete_arrival", &all, bucket, version, digest, false); err != nil {
+	if err := o.bulk(ctx, "complete_arrival", &all, bucket, version, digest, false); err != nil {
 		return false, fmt.Errorf("comparing bucket %d: %w", bucket, err)
 	}
 	return all, nil
@@ -122,7 +122,7 @@ const CarryBatch = 5000
 // stored before it takes the bucket.
 func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed, progress func(keys int64)) error {
 	var done bool
-	if err := to.act(ctx, "begin_arrival", &done, bucket, p.Version, p.Digest); err != nil {
+	if err := to.bulk(ctx, "begin_arrival", &done, bucket, p.Version, p.Digest); err != nil {
 		return fmt.Errorf("preparing bucket %d: %w", bucket, err)
 	}
 	if done {
@@ -130,7 +130,7 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 	}
 	for after := ""; ; {
 		var batch string
-		if err := o.act(ctx, "packed_participants", &batch, bucket, p.Version, after, CarryBatch); err != nil {
+		if err := o.bulk(ctx, "packed_participants", &batch, bucket, p.Version, after, CarryBatch); err != nil {
 			return fmt.Errorf("reading the participants of bucket %d: %w", bucket, err)
 		}
 		last, n, err := lastCarried(batch)
@@ -140,7 +140,7 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 			}
 			break
 		}
-		if err := to.act(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, batch, "[]"); err != nil {
+		if err := to.bulk(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, batch, "[]"); err != nil {
 			return to.arrived(ctx, bucket, p, false, fmt.Errorf("storing the participants of bucket %d: %w", bucket, err))
 		}
 		after = last.Participant
@@ -148,7 +148,7 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 	last, copied := carried{Number: -1, ID: "00000000-0000-0000-0000-000000000000"}, int64(0)
 	for {
 		var batch string
-		err := o.act(ctx, "packed_keys", &batch, bucket, p.Version, last.Participant, last.Number, last.ID, CarryBatch)
+		err := o.bulk(ctx, "packed_keys", &batch, bucket, p.Version, last.Participant, last.Number, last.ID, CarryBatch)
 		if err != nil {
 			return fmt.Errorf("reading the keys of bucket %d: %w", bucket, err)
 		}
@@ -159,7 +159,7 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 		if n == 0 {
 			break
 		}
-		if err := to.act(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, "[]", batch); err != nil {
+		if err := to.bulk(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, "[]", batch); err != nil {
 			return to.arrived(ctx, bucket, p, false, fmt.Errorf("storing the keys of bucket %d: %w", bucket, err))
 		}
 		last, copied = next, copied+int64(n)
@@ -173,7 +173,7 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 // same is to be discarded.
 func (o *Operator) arrived(ctx context.Context, bucket int, p Packed, whole bool, failed error) error {
 	var all bool
-	if err := o.act(ctx, "complete_arrival", &all, bucket, p.Version, p.Digest, whole); err != nil {
+	if err := o.bulk(ctx, "complete_arrival", &all, bucket, p.Version, p.Digest, whole); err != nil {
 		return errors.Join(failed, fmt.Errorf("comparing bucket %d: %w", bucket, err))
 	}
 	if !all {

@@ -16,7 +16,8 @@ import (
 
 // Operator has the acts of operators, as a member of railhead_operator. Every act is a
 // function of the schema, which logs the login and the reason. An act waits for a lock for
-// at most 5 s; after that it has done nothing, and the error is a *BlockedError.
+// at most 5 s; after that it has done nothing, and the error is a *BlockedError. It waits for a server that
+// does not answer for at most 15 s, and where its work grows with the cell for half an hour; see ErrNoAnswer.
 type Operator struct {
 	db *store.DB
 }
@@ -36,7 +37,7 @@ func (o *Operator) Close() { o.db.Pool.Close() }
 // Rails reads the profiles in force.
 func (o *Operator) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	var rails []outbox.RailRow
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, o.db.SQL["rails"])
 		if err != nil {
 			return fmt.Errorf("reading rails: %w", err)
@@ -54,7 +55,7 @@ func (o *Operator) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 func (o *Operator) ApplyRailProfile(
 	ctx context.Context, railType string, profileJSON []byte, reason string,
 ) (version int, changed bool, err error) {
-	err = o.decide(ctx, func(tx pgx.Tx) error {
+	err = o.decide(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["apply_rail_profile"], railType, string(profileJSON), reason).
 			Scan(&version, &changed)
 	})
@@ -72,7 +73,7 @@ func (o *Operator) ApplyRailProfile(
 // (RH020).
 func (o *Operator) AcceptTimeline(ctx context.Context, since time.Time, reason string) (outbox.Server, error) {
 	var server outbox.Server
-	err := o.decide(ctx, func(tx pgx.Tx) error {
+	err := o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["accept_timeline"], reason, store.Timestamp(since)).
 			Scan(&server.SystemIdentifier, &server.Timeline)
 	})

@@ -61,7 +61,15 @@ func (o *Operator) ResumeParticipant(ctx context.Context, participantID, reason 
 // act runs a function of the schema that returns one value, in a transaction of its own. A
 // refusal is a *outbox.Fault, and a lock timeout a *BlockedError.
 func (o *Operator) act(ctx context.Context, statement string, into any, arguments ...any) error {
-	err := o.decide(ctx, func(tx pgx.Tx) error {
+	err := o.decide(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.db.SQL[statement], arguments...).Scan(into)
+	})
+	return store.Refusal(err)
+}
+
+// bulk is act for a function whose work grows with the cell.
+func (o *Operator) bulk(ctx context.Context, statement string, into any, arguments ...any) error {
+	err := o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL[statement], arguments...).Scan(into)
 	})
 	return store.Refusal(err)

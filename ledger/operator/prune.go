@@ -60,7 +60,10 @@ type Pruning struct {
 func (o *Operator) Prune(ctx context.Context, p Pruning) (sum Pruned, err error) {
 	if p.Before.IsZero() {
 		var now time.Time
-		if err := o.db.Pool.QueryRow(ctx, o.db.SQL["database_clock"]).Scan(&now); err != nil {
+		err := o.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, o.db.SQL["database_clock"]).Scan(&now)
+		})
+		if err != nil {
 			return Pruned{}, fmt.Errorf("reading the clock of the database: %w", err)
 		}
 		p.Before = now.Add(-p.Age)
@@ -68,7 +71,7 @@ func (o *Operator) Prune(ctx context.Context, p Pruning) (sum Pruned, err error)
 	var next string
 	for {
 		var batch Pruned
-		err := o.decide(ctx, func(tx pgx.Tx) error {
+		err := o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, o.db.SQL["prune"], string(p.What), p.Before, p.Reason, store.Text(next), PruneBatch,
 				p.DryRun).Scan(&batch.Seen, &batch.Pruned, &batch.Open, &batch.Recent, &batch.Needed, &next)
 		})

@@ -30,7 +30,7 @@ func (o *Operator) RevealPayload(ctx context.Context, outboxID payment.ID, reaso
 		return Revealed{}, fmt.Errorf("revealing the payload of %s: %w", outboxID, err)
 	}
 	var payload, headers string
-	err := o.db.Transact(ctx, func(tx pgx.Tx) error {
+	err := o.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["revealed_payload"], act).Scan(&payload, &headers)
 	})
 	if err != nil {

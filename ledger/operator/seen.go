@@ -40,7 +40,7 @@ type Seen struct {
 type guardKey struct{}
 
 // guard calls an act on a payment in the act's transaction, if the payment is such that it may be done.
-type guard func(ctx context.Context, o *Operator, tx pgx.Tx, call func(pgx.Tx) error) error
+type guard func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error
 
 // IfUnchanged returns a context whose act on a payment is done only if the payment still is as it was
 // seen; otherwise the error is ErrChanged. The act's transaction compares before the function of the
@@ -73,8 +73,8 @@ func IfNotSentAgain(ctx context.Context, outboxID payment.ID) context.Context {
 
 // sentAtMost counts the sends once the function of the schema has locked the payment, which adds none.
 func sentAtMost(outboxID payment.ID, most int) guard {
-	return func(ctx context.Context, o *Operator, tx pgx.Tx, call func(pgx.Tx) error) error {
-		if err := call(tx); err != nil {
+	return func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
+		if err := call(ctx, tx); err != nil {
 			return err
 		}
 		var sends, again int
@@ -90,15 +90,15 @@ func sentAtMost(outboxID payment.ID, most int) guard {
 }
 
 // guarded calls an act in a transaction, if the context has no guard that refuses it.
-func (o *Operator) guarded(ctx context.Context, tx pgx.Tx, call func(pgx.Tx) error) error {
+func (o *Operator) guarded(ctx context.Context, tx pgx.Tx, call step) error {
 	if guards, given := ctx.Value(guardKey{}).(guard); given {
 		return guards(ctx, o, tx, call)
 	}
-	return call(tx)
+	return call(ctx, tx)
 }
 
 // unchanged calls an act in a transaction, if the payment is as it was seen.
-func (s Seen) unchanged(ctx context.Context, o *Operator, tx pgx.Tx, call func(pgx.Tx) error) error {
+func (s Seen) unchanged(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
 	now, err := o.look(ctx, tx, s.OutboxID)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s Seen) unchanged(ctx context.Context, o *Operator, tx pgx.Tx, call func(p
 	if !s.same(now) {
 		return changedTo(before)
 	}
-	if err := call(tx); err != nil {
+	if err := call(ctx, tx); err != nil {
 		return err
 	}
 	now, err = o.look(ctx, tx, s.OutboxID)

@@ -28,6 +28,10 @@ type Reader struct {
 // StatementTimeout bounds every statement of a Reader.
 const StatementTimeout = 5 * time.Second
 
+// answerWithin bounds a reading of several statements, with its connection, where the server does not answer any more:
+// it keeps no bound of its own then.
+const answerWithin = time.Minute
+
 // foundMax is the maximum of instructions that Find returns of each kind.
 const foundMax = 50
 
@@ -139,6 +143,8 @@ func (r *Reader) read(ctx context.Context, queue func(*pgx.Batch)) error {
 // readWithin is read with another timeout for each statement. It disables just-in-time
 // compilation, which would cost more than any of them.
 func (r *Reader) readWithin(ctx context.Context, timeout time.Duration, queue func(*pgx.Batch)) error {
+	ctx, cancel := context.WithTimeout(ctx, max(answerWithin, 4*timeout))
+	defer cancel()
 	// The settings come with the beginning: the server describes the statements of a batch before it runs the first of
 	// them, and waits for locks of their tables to do so.
 	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
