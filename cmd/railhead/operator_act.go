@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -138,8 +139,8 @@ func onFound(ctx context.Context, operator *operator.Operator, reference string,
 }
 
 // onPayments runs an act on each of several instructions, in a transaction of its own.
-// One that is refused stops no other; any other error ends the command, and the acts
-// until then remain.
+// One that is refused stops no other; any other error ends the command, which names those
+// that were not tried, and the acts until then remain.
 func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne) error {
 	if len(references) == 1 {
 		return onPayment(cmd.Context(), references[0], seen, do)
@@ -149,7 +150,7 @@ func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne
 	}
 	return withOperator(cmd.Context(), func(op *operator.Operator) error {
 		refused := 0
-		for _, reference := range references {
+		for n, reference := range references {
 			err := onFound(cmd.Context(), op, reference, seen, do)
 			if err == nil {
 				continue
@@ -157,7 +158,7 @@ func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne
 			err = fmt.Errorf("%s: %w", bounded(reference, 128), err)
 			if !errors.Is(err, outbox.ErrNotAllowed) && !errors.Is(err, outbox.ErrNotFound) &&
 				!errors.Is(err, outbox.ErrElsewhere) && !errors.Is(err, operator.ErrSentAgain) {
-				return err
+				return notTried(err, references, n, refused)
 			}
 			refused++
 			report(cmd.ErrOrStderr(), err)
@@ -170,10 +171,25 @@ func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne
 	})
 }
 
+// notTried adds to the error that ended a command what became of the instructions before that one, and names those
+// after it.
+func notTried(err error, references []string, at, refused int) error {
+	said := fmt.Sprintf("before that %d of %d were done, and %d refused", at-refused, len(references), refused)
+	rest := make([]string, 0, len(references))
+	for _, reference := range references[at+1:] {
+		rest = append(rest, bounded(reference, 128))
+	}
+	if len(rest) > 0 {
+		said += "; not tried: " + strings.Join(rest, " ")
+	}
+	return fmt.Errorf("%w\n%s", err, said)
+}
+
 // severalHelp is for acts that take several instructions.
 const severalHelp = "Several IDs are processed in turn, each in a transaction of its own: one that is refused stops " +
 	"no other, and the\n" +
-	"exit code is then 7. To act on exactly the dead letters of a list, save the list:\n" +
+	"exit code is then 7. Any other error ends the command, which names those that were not tried. To act on exactly\n" +
+	"the dead letters of a list, save the list:\n" +
 	"railhead dead-letter list --code CODE --limit 1000 -o jsonl >letters.jsonl\n" +
 	"jq -r .outbox_id letters.jsonl | xargs railhead dead-letter "
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -105,7 +106,7 @@ func applyRails(
 		}
 		for n := range changes {
 			if err := changes[n].apply(cmd, operator, reason); err != nil {
-				return err
+				return notApplied(err, changes[n+1:])
 			}
 		}
 	}
@@ -113,6 +114,20 @@ func applyRails(
 		return o.document(changes)
 	}
 	return nil
+}
+
+// notApplied adds to the error that ended the command the rails after that one whose profiles were to change.
+func notApplied(err error, rest []railChange) error {
+	var names []string
+	for _, change := range rest {
+		if change.Changed {
+			names = append(names, oneLine(change.RailType))
+		}
+	}
+	if len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w\nnot tried: rail %s", err, strings.Join(names, ", rail "))
 }
 
 func (c *railChange) apply(cmd *cobra.Command, operator *operator.Operator, reason string) error {
