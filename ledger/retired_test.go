@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -82,4 +83,69 @@ func TestAwaitOfADetachedMonth(t *testing.T) {
 	if err != nil || found.OutboxID != byToken || found.State != "" || found.HasEnded() {
 		t.Errorf("by a token: %+v, %v", found, err)
 	}
+}
+
+// TestDetachAMonth runs the commands of the documentation: a month is detached only once none of its payments waits, is
+// claimed or has an open dead letter, and can be attached again then.
+func TestDetachAMonth(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	page, err := os.ReadFile("../docs/operations.md")
+	d.must(err)
+	_, commands, found := strings.Cut(string(page), "for July 2025:\n\n```sql\n")
+	commands, _, ended := strings.Cut(commands, "```")
+	if !found || !ended {
+		t.Fatal("the page has no such commands")
+	}
+	id := d.enqueue()
+	part := func(table string) (name, bound string) {
+		t.Helper()
+		d.must(d.super.QueryRow(t.Context(), `SELECT c.oid::regclass::text, pg_get_expr(c.relpartbound, c.oid)
+			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+			WHERE i.inhparent = $1::regclass AND railhead.partition_holds(c.oid, $2)`, "railhead."+table, [16]byte(id)).Scan(&name,
+			&bound))
+		return name, bound
+	}
+	attempts, of := part("payment_outbox_attempts")
+	instructions, ofInstructions := part("payment_outbox_instructions")
+	commands = strings.NewReplacer("railhead.payment_outbox_attempts_y2025m07", attempts,
+		"railhead.payment_outbox_instructions_y2025m07", instructions).Replace(commands)
+	refused := func(what string) {
+		t.Helper()
+		_, err := d.super.Exec(t.Context(), commands)
+		if err == nil || !strings.Contains(err.Error(),
+			"1 payments of the month are pending, claimed or in an open dead letter") {
+			t.Errorf("%s: %v", what, err)
+		}
+		_, err = d.super.Exec(t.Context(), `ROLLBACK`)
+		d.must(err)
+	}
+	refused("pending")
+	claim := d.claimOne(id)
+	refused("claimed")
+	d.record(told(never, claim, payment.ResultUnknown, ""))
+	_, err = d.exec.CloseClaims(t.Context(), nil)
+	d.must(err)
+	refused("parked")
+	same(t, "rows", d.rows(id), "DISPATCHING UNKNOWN(1) PARKED")
+	d.must(hands[5].do(d.operator(), t, id))
+
+	// A session that reads holds the commands up, for no longer than they say.
+	reads := d.Conn(t, "")
+	_, err = reads.Exec(t.Context(), `BEGIN; SELECT FROM railhead.payment_outbox_attempts LIMIT 1`)
+	d.must(err)
+	_, err = d.super.Exec(t.Context(), commands)
+	if ledger.SQLState(err) != "55P03" {
+		t.Errorf("behind a session that reads: %v", err)
+	}
+	_, err = d.super.Exec(t.Context(), `ROLLBACK`)
+	d.must(err)
+	_, err = reads.Exec(t.Context(), `ROLLBACK`)
+	d.must(err)
+
+	d.do(commands)
+	same(t, "rows of the month that left", d.rows(id), "")
+	d.do(`ALTER TABLE railhead.payment_outbox_instructions ATTACH PARTITION ` + instructions + ` ` + ofInstructions)
+	d.do(`ALTER TABLE railhead.payment_outbox_attempts ATTACH PARTITION ` + attempts + ` ` + of)
+	same(t, "rows of the month that is back", d.rows(id), "DISPATCHING UNKNOWN(1) PARKED DISPATCHED")
 }
