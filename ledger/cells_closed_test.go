@@ -3,8 +3,11 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
@@ -65,4 +68,56 @@ func TestClosedBeforeItIsSettled(t *testing.T) {
 	}
 	receipt, err = atEast.Enqueue(t.Context(), order(2))
 	wantReceipt(t, receipt, err, 1, false)
+}
+
+// TestGateLeftByAnAssignment: a bucket is not given away while a gate of it is closed, or a pause in force, which would
+// not hold in the other cell: neither by an assignment, which moves no participants, nor at the end of a move. It can
+// be given to the cell whose gate it is.
+func TestGateLeftByAnAssignment(t *testing.T) {
+	t.Parallel()
+	east, west := twoCells(t)
+	bucket := outbox.BucketOf("p1")
+	closes := func(c *cellDesk) {
+		t.Helper()
+		_, err := c.operator().CloseEnqueue(t.Context(), theP1, why, time.Time{})
+		c.must(err)
+	}
+	opens := func(c *cellDesk) {
+		t.Helper()
+		_, err := c.operator().OpenEnqueue(t.Context(), theP1, why)
+		c.must(err)
+	}
+	const closed = "can't be moved now: its gate is closed here, and would not be there: open it first"
+	named := fmt.Sprintf("participant 'p1' of bucket %d ", bucket)
+	closes(west)
+	east.must(east.gives(west, bucket))
+	wantRefused(t, "given away by the cell whose gate it is", west.gives(east, bucket), "RH020", named+closed)
+	wantRefused(t, "with others", west.act(`SELECT railhead.give_buckets($1, 'east', 'a test')`, []int{bucket ^ 1, bucket}),
+		"RH020", "this cell does not take 1 of the buckets")
+	wantRefused(t, "frozen", west.act(`SELECT railhead.freeze_bucket($1, 'east', 'a test')`, bucket), "RH020", named+closed)
+	same(t, "frozen", west.text(`SELECT (leaving IS NULL)::text FROM railhead.payment_buckets WHERE bucket = $1`, bucket),
+		"true")
+	opens(west)
+	west.must(west.gives(east, bucket))
+
+	// Nor at the end of a move.
+	receipt, err := openIngest(t, east.Cell, 4).Enqueue(t.Context(), order(1))
+	wantReceipt(t, receipt, err, 1, false)
+	east.must(east.operator().FreezeBucket(t.Context(), bucket, "west", why))
+	packed, err := east.operator().PackBucket(t.Context(), bucket)
+	east.must(err)
+	east.must(east.operator().Carry(t.Context(), west.operator(), bucket, packed, func(int64) {}))
+	closes(east)
+	err = east.gives(west, bucket)
+	wantRefused(t, "a gate that was closed after it was packed", err, "RH020", named+closed)
+	if fault, ok := errors.AsType[*pgconn.PgError](err); !ok ||
+		!strings.Contains(fault.Hint, "railhead cell move --cancel") {
+		t.Errorf("the hint of %v does not say how the move ends", err)
+	}
+	opens(east)
+	east.must(east.act(`SELECT railhead.pause_participant('p1', 'a test')`))
+	wantRefused(t, "a pause", east.gives(west, bucket), "RH020",
+		named+"can't be moved now: it is paused here, and would not be there: resume it first")
+	east.must(east.act(`SELECT railhead.resume_participant('p1', 'a test')`))
+	east.must(east.gives(west, bucket))
 }

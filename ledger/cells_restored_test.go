@@ -1,10 +1,12 @@
 package ledger_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/outbox"
@@ -93,10 +95,79 @@ func TestRestoredCell(t *testing.T) {
 	east.unsettle()
 	east.must(east.confirms(west))
 	wantRefused(t, "accepting with a payment of the other cell", east.accepts(), "RH020",
-		"1 pending payments are of participants of other cells, or of ones that another cell had meanwhile, such as 'p1'")
+		"1 payments that are pending or claimed are of participants of other cells, or of ones that another cell had "+
+			"meanwhile, such as 'p1'")
 	east.must(east.act(`SELECT railhead.pause_participant('p1', 'it is in west, too')`))
 	east.must(east.accepts())
 	east.must(east.act(`SELECT railhead.cancel_payment($1, 'it is in west')`, receipt.OutboxID))
+}
+
+// TestAcceptedByAPauseThatEnds: a pause that the reaper ends by itself is none for a payment whose key another cell
+// has, too.
+func TestAcceptedByAPauseThatEnds(t *testing.T) {
+	t.Parallel()
+	east, west := withTheKeyOfWest(t)
+	east.must(east.act(`SELECT railhead.pause_participant('p1', 'their file was wrong', now() + interval '300 days')`))
+	east.learned(west)
+	east.unsettle()
+	east.must(east.confirms(west))
+	err := east.accepts()
+	wantRefused(t, "accepting by a pause that ends", err, "RH020",
+		"1 payments that are pending or claimed are of participants")
+	if fault, ok := errors.AsType[*pgconn.PgError](err); !ok || !strings.Contains(fault.Hint, "without an end") {
+		t.Errorf("the hint of %v says nothing of the end", err)
+	}
+	east.must(east.act(`SELECT railhead.pause_participant('p1', 'it is in west, too')`))
+	east.must(east.accepts())
+}
+
+// TestAcceptedWhileItIsClaimed: a payment whose key another cell has, too, is named while it is claimed: it may be
+// returned to pending.
+func TestAcceptedWhileItIsClaimed(t *testing.T) {
+	t.Parallel()
+	east, west := withTheKeyOfWest(t)
+	rail := order(1).RailType
+	claims := east.claim(east.inForce(lane(rail, 1, 1)))
+	same(t, "claimed", len(claims), 1)
+	east.learned(west)
+	east.unsettle()
+	east.must(east.confirms(west))
+	wantRefused(t, "accepting while it is claimed", east.accepts(), "RH020",
+		"1 payments that are pending or claimed are of participants")
+	for _, claim := range claims {
+		same(t, "nothing left", east.late(told(sameKey, claim, payment.ResultNotSent, "")), payment.VerdictIn)
+	}
+	wantRefused(t, "accepting once it is pending again", east.accepts(), "RH020",
+		"1 payments that are pending or claimed are of participants")
+	east.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()`)
+	claims = east.claim(east.inForce(lane(rail, 1, 1)))
+	same(t, "claimed again", len(claims), 1)
+	for id, claim := range claims {
+		same(t, "sent", east.late(told(sameKey, claim, payment.ResultAccepted, "ref")), payment.VerdictIn)
+		same(t, "rows", east.rows(id), "DISPATCHING RETRYABLE(1) DISPATCHING DISPATCHED(3)")
+	}
+	// Its row may be left until claims are closed.
+	claim := `INSERT INTO railhead.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
+		SELECT gen_random_uuid(), 'worker', now(), array_agg(a.outbox_id), array_agg(a.attempt_no)
+		FROM railhead.payment_outbox_attempts a WHERE a.state = 'DISPATCHING'`
+	east.do(claim)
+	east.must(east.accepts())
+}
+
+// withTheKeyOfWest is a directory in which east was restored to a time before it gave the bucket of p1 to west, and has
+// taken a call that west has stored.
+func withTheKeyOfWest(t *testing.T) (east, west *cellDesk) {
+	t.Helper()
+	east, west = twoCells(t)
+	bucket := outbox.BucketOf("p1")
+	ingest := openIngest(t, east.Cell, 1)
+	east.must(east.gives(west, bucket))
+	receipt, err := openIngest(t, west.Cell, 1).Enqueue(t.Context(), order(1))
+	wantReceipt(t, receipt, err, 1, false)
+	east.forget(bucket)
+	receipt, err = ingest.Enqueue(t.Context(), order(1))
+	wantReceipt(t, receipt, err, 1, false)
+	return east, west
 }
 
 // TestUnsettledCell: a cell whose database may have gone back takes no instruction until its map was compared with

@@ -61,7 +61,8 @@ func TestReturnedBucket(t *testing.T) {
 		WHERE bucket = $1`, bucket), "east 3 f")
 	same(t, "participants that another cell had", east.text(`SELECT railhead.foreign_participants()::text`), "1")
 	east.must(east.confirms(west))
-	const says = "2 pending payments are of participants of other cells, or of ones that another cell had meanwhile, " +
+	const says = "2 payments that are pending or claimed are of participants of other cells, or of ones that another " +
+		"cell had meanwhile, " +
 		"such as 'p1'"
 	wantRefused(t, "accepting", east.accepts(), "RH020", says)
 
@@ -96,7 +97,8 @@ func TestReturnedWhileASnapshotRan(t *testing.T) {
 		WHERE bucket = $1`, bucket), "east 3 t")
 	east.unsettle()
 	east.must(east.confirms(west))
-	wantRefused(t, "accepting", east.accepts(), "RH020", "2 pending payments are of participants of other cells")
+	wantRefused(t, "accepting", east.accepts(), "RH020",
+		"2 payments that are pending or claimed are of participants of other cells")
 }
 
 // TestReturnedLongAgo: a failover that forgot nothing holds up no payment of a bucket that has come home: what was

@@ -134,6 +134,55 @@ func TestInquireIsRefused(t *testing.T) {
 	d.must(ask(id))
 }
 
+// TestInquireWhileSuspended: while a suspension is open, an inquiry is accepted only on a rail whose keys cover the
+// time of which rows may be missing: no other lane is claimed.
+func TestInquireWhileSuspended(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	profile := func(with string) {
+		t.Helper()
+		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, strings.Replace(inVain, `"NEVER"`, with, 1))
+	}
+	ask := func(id payment.ID) error { _, err := o.InquirePayment(t.Context(), id, why); return err }
+	const held = "no inquiry would be made"
+	id, other, third := parked(d), parked(d), parked(d)
+	profile(`"NEVER"`)
+	suspend := func() {
+		t.Helper()
+		d.do(`SELECT railhead.suspend_outbox('worker', 'ROWS_MISSING', 'in a test', now())`)
+		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '2 hours'`)
+	}
+	suspend()
+	err := ask(id)
+	refusedWith(t, "a rail without keys", err, "RH020", held)
+	refusedWith(t, "a rail without keys", err, "RH020", "the lane of rail bank is suspended since "+
+		d.suspendedAt().UTC().Format("2006-01-02T15:04:05Z"))
+	same(t, "rows", d.rows(id), "DISPATCHING UNKNOWN(1) PARKED")
+	profile(`"SAME_KEY", "key_window": "24h"`)
+	refusedWith(t, "one that had no keys in that time", ask(id), "RH020", held)
+	e := notExecuted()
+	e.RailSilent = true
+	_, err = o.ResolvePayment(t.Context(), other, e)
+	d.must(err)
+	d.accept()
+	d.must(ask(id))
+	d.record(told(asks, d.claimOne(id), payment.ResultUnavailable, ""))
+
+	// Now every profile since has keys.
+	d.do(`DELETE FROM railhead.payment_outbox_suspensions`)
+	d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
+	d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = applied_at - interval '1 year'`)
+	suspend()
+	d.must(ask(id))
+	l := d.inForce(lane("bank", 1, 1))
+	l.GoesOn = true
+	same(t, "claimed by a lane that goes on", len(d.claim(l)), 1)
+	profile(`"SAME_KEY", "key_window": "1h"`)
+	refusedWith(t, "a key window that is over", ask(third), "RH020", held)
+}
+
 // TestNotExecutedWantsTheRailsWord: an operator's "not executed" goes only with the rail's
 // fresh word where the rail can be asked, or as one that says that the rail is silent,
 // which is on the row and in the log.

@@ -80,3 +80,78 @@ func TestEndPausesWakes(t *testing.T) {
 		done()
 	}
 }
+
+// TestPausedWhileItEnds: a participant who is paused while another session is about to end an earlier pause is paused
+// when the call returns, which says that the participant was not. A pause that is prolonged stays the one that it was.
+func TestPausedWhileItEnds(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]string{
+		"by the reaper":   `SELECT railhead.end_pauses()`,
+		"by a resumption": `SELECT railhead.resume_participant('participant', 'the file is corrected')`,
+		"by none":         `SELECT 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			o := d.operator()
+			d.enqueue()
+			d.do(`INSERT INTO railhead.payment_paused_participants (participant_id, paused_by, pause_reason, paused_until)
+				VALUES ('participant', 'another', 'the first', now())`)
+			other := d.Conn(t, "")
+			_, err := other.Exec(t.Context(), `BEGIN; SELECT FROM railhead.payment_paused_participants FOR UPDATE`)
+			d.must(err)
+			type answer struct {
+				wasRunning bool
+				err        error
+			}
+			answers := make(chan answer, 1)
+			go func() {
+				was, err := o.PauseParticipant(t.Context(), "participant", "the second", time.Time{})
+				answers <- answer{was, err}
+			}()
+			(&cellDesk{desk: d}).waitForLock()
+			_, err = other.Exec(t.Context(), ends+`; COMMIT`)
+			d.must(err)
+			got := <-answers
+			d.must(got.err)
+			pause, err := o.Reader().ParticipantPause(t.Context(), "participant")
+			d.must(err)
+			if pause == nil || !pause.Until.IsZero() {
+				t.Fatalf("the pause is %+v", pause)
+			}
+			want := "the second"
+			if name == "by none" {
+				want = "the first"
+			}
+			same(t, "its reason", pause.Reason, want)
+			same(t, "was running", got.wasRunning, want == "the second")
+			same(t, "claimed", len(d.claim(lane("bank", 1, 1))), 0)
+			// An earlier end changes nothing.
+			_, err = o.PauseParticipant(t.Context(), "participant", "the third", time.Now().Add(time.Hour))
+			d.must(err)
+			pause, err = o.Reader().ParticipantPause(t.Context(), "participant")
+			d.must(err)
+			if pause == nil || !pause.Until.IsZero() {
+				t.Errorf("after one with an end it is %+v", pause)
+			}
+		})
+	}
+}
+
+// TestPauseOfTwoEnds: of two ends the later one counts.
+func TestPauseOfTwoEnds(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	d.enqueue()
+	early, late := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
+	for _, until := range []time.Time{early, late, early} {
+		_, err := o.PauseParticipant(t.Context(), "participant", why, until)
+		d.must(err)
+	}
+	pause, err := o.Reader().ParticipantPause(t.Context(), "participant")
+	d.must(err)
+	if pause == nil || pause.Until.Sub(late).Abs() > time.Millisecond {
+		t.Errorf("the pause is %+v, and not until %s", pause, late)
+	}
+}

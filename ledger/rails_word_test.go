@@ -224,6 +224,69 @@ func TestReplayOnNoSuchPayment(t *testing.T) {
 	refusedWith(t, "after the key window", err, "RH020", "its key window is over")
 }
 
+// TestReplayThatIsSentLate: on a rail without keys a replay rests on the rail's "no such payment", which ages. It is
+// sent within a quarter of an hour, or parked again; and it is not accepted while a pause holds it up.
+func TestReplayThatIsSentLate(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
+	d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER ALL`)
+	policy := asksInVain.WithDefaults()
+	for _, test := range []struct {
+		what, ago string
+		may       bool
+	}{
+		{"soon", "14 minutes", true}, {"late", "15 minutes", false}, {"a day later", "20 hours", false},
+		{"after the clock was set back", "-1 minute", false},
+	} {
+		id := justNotFound(d)
+		_, err := o.ReplayPayment(t.Context(), id, time.Time{}, why)
+		d.must(err)
+		d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - $2::interval, claimed_at = claimed_at - $2::interval
+			WHERE outbox_id = $1`, [16]byte(id), test.ago)
+		claim := d.claimOne(id)
+		same(t, test.what, policy.MaySend(claim, time.Second), test.may)
+		if !test.may {
+			d.record(told(asksInVain, claim, payment.ResultWindowClosed, ""))
+			same(t, test.what+": letter", d.letter(id), "OUTCOME_UNKNOWN pending")
+			same(t, test.what+": rows", d.rows(id),
+				"DISPATCHING UNKNOWN(1) INQUIRING UNKNOWN(3) PARKED REPLAYED DISPATCHING PARKED(7)")
+		}
+	}
+
+	id := justNotFound(d)
+	for what, toggle := range map[string][2]func() (bool, error){
+		"rail bank": {func() (bool, error) { return o.PauseRail(t.Context(), "bank", why, time.Now().Add(time.Minute)) },
+			func() (bool, error) { return o.ResumeRail(t.Context(), "bank", why) }},
+		"participant participant": {func() (bool, error) { return o.PauseParticipant(t.Context(), "participant", why, time.Time{}) },
+			func() (bool, error) { return o.ResumeParticipant(t.Context(), "participant", why) }},
+	} {
+		_, err := toggle[0]()
+		d.must(err)
+		_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
+		refusedWith(t, what, err, "RH020", what+" is paused: the replay would be sent later")
+		_, err = toggle[1]()
+		d.must(err)
+	}
+	d.suspend()
+	_, err := o.ReplayPayment(t.Context(), id, time.Time{}, why)
+	refusedWith(t, "while a suspension is open", err, "RH020", "a replay has to wait")
+	d.accept()
+
+	// What was never sent waits for as long as it takes, and so does a key that the rail keeps.
+	keyed := newDesk(t)
+	keyed.askable()
+	o = keyed.operator()
+	waits := []payment.ID{plights["EXPIRED"](keyed), justNotFound(keyed)}
+	_, err = o.PauseRail(t.Context(), "bank", why, time.Time{})
+	d.must(err)
+	for _, id := range waits {
+		_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
+		d.must(err)
+	}
+}
+
 // TestWordAfterEvidence: what an operator's evidence denied is not called the rail's word
 // when a later send is refused, nor when "no such payment" comes late.
 func TestWordAfterEvidence(t *testing.T) {

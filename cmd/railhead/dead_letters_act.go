@@ -72,7 +72,8 @@ func letterReplayCommand() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().StringVar(&until, "expires-at", "", "end it as EXPIRED from then on; by default never")
+	command.Flags().StringVar(&until, "expires-at", "",
+		"end it as EXPIRED from then on; by default when it had to end, if that is yet to come, else never")
 	seen.flag(command)
 	needReason(command, &reason)
 	return command

@@ -246,7 +246,8 @@ func TestPackedIsNotCarried(t *testing.T) {
 			w.unsettle("EAST")
 			w.sync("WEST")
 			_, err := w.cells["EAST"].Conn(t, celltest.Operator).Exec(t.Context(), `SELECT railhead.accept_timeline('a test')`)
-			refused := err != nil && strings.Contains(err.Error(), "1 pending payments are of participants of other cells")
+			refused := err != nil && strings.Contains(err.Error(),
+				"1 payments that are pending or claimed are of participants of other cells")
 			if refused != (until != "taken") {
 				t.Errorf("accepted: %v", err)
 			}

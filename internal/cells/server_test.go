@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,5 +165,30 @@ func TestRejoinCounts(t *testing.T) {
 	state := n.State()
 	if of(state, "east").Left != 1 || of(state, "east").Takes != 1023 || !slices.Equal(state.Doubled, []int{}) {
 		t.Errorf("%+v", state)
+	}
+}
+
+// TestAssignBehindAGate: a bucket is not assigned to another cell while the one that has it keeps the gate of a lost
+// cell's participant closed; it is assigned to the cell whose gate it is.
+func TestAssignBehindAGate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "EAST", "WEST")
+	w.directory("EAST", "WEST")
+	gate := func(cell string) int {
+		t.Helper()
+		w.cells[cell].Exec(`INSERT INTO railhead.payment_closed_gates (scope, name, closed_by, close_reason)
+			VALUES ('participant', 'of-a-lost-cell', 'o', 'r')`)
+		return outbox.BucketOf("of-a-lost-cell")
+	}
+	bucket := gate("EAST")
+	given, err := w.assign("EAST", "west", strconv.Itoa(bucket))
+	if given != 0 || !errors.Is(err, outbox.ErrNotAllowed) ||
+		!strings.Contains(err.Error(), "'of-a-lost-cell'") || !strings.Contains(err.Error(), "its gate is closed here") {
+		t.Errorf("assigned by the cell whose gate it is: %d, %v", given, err)
+	}
+	w.cells["EAST"].Exec(`DELETE FROM railhead.payment_closed_gates`)
+	gate("WEST")
+	if given, err = w.assign("EAST", "west", strconv.Itoa(bucket)); given != 1 || err != nil {
+		t.Errorf("assigned to the cell whose gate it is: %d, %v", given, err)
 	}
 }

@@ -9,17 +9,18 @@
 --   server that no component has compared with its memory is not accepted either, because it is not
 --   known yet whether rows are missing. In a directory of cells, a server that may have forgotten
 --   something is accepted once its map was compared with those of the other cells (confirm_map), and
---   every participant of another cell of whom a payment is pending here is paused. So is one whose bucket went to
---   another cell and came back, if the payment was stored here before this database knew of that, or the bucket is not taken yet:
---   the other cell may have stored the same key meanwhile.
+--   every participant of another cell of whom a payment is pending or claimed here is paused without an end. So is one
+--   whose bucket went to another cell and came back, if the payment was stored here before this database knew of that,
+--   or the bucket is not taken yet: the other cell may have stored the same key meanwhile. A payment that is claimed
+--   may be returned to pending, and a pause with an end is ended by the reaper, whatever was compared until then.
 -- errors:  RH002 without a reason, or without since while a suspension is open. RH020 if the open
 --          suspension is of another time or of another start of the server; if none is open and
 --          none of that time was accepted; or if no component has compared this start. RH020 in a
---          directory of cells, if the map was not compared, or payments of other cells are pending.
+--          directory of cells, if the map was not compared, or payments of other cells are pending or claimed.
 --          55P03 after 5 s of waiting for a lock.
 -- reads:   outbox_heartbeats; payment_cells, what require_confirmed_map reads, payment_buckets, payment_paused_participants,
---          payment_packed_participants, payment_bucket_moves, payment_cell_changes, payment_outbox_keys, and of a cell that is in a directory every row of
---          payment_outbox_pending.
+--          payment_packed_participants, payment_bucket_moves, payment_cell_changes, payment_outbox_keys,
+--          and of a cell that is in a directory every row of payment_outbox_pending and payment_outbox_claims.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text, since timestamptz DEFAULT NULL)
@@ -82,7 +83,16 @@ BEGIN
   IF EXISTS (SELECT FROM {cell}.payment_cells) AND NOT {cell}.server_is_settled() THEN
     PERFORM {cell}.require_confirmed_map('accepting the server');
     SELECT count(*) AS n, min(p.participant_id) AS first INTO foreigners
-    FROM {cell}.payment_outbox_pending p
+    FROM (
+      SELECT w.outbox_id, w.participant_id, w.created_at FROM {cell}.payment_outbox_pending w
+      UNION ALL
+      SELECT r.outbox_id, r.participant_id, r.created_at
+      FROM {cell}.payment_outbox_claims c
+      CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS m(outbox_id, attempt_no)
+      CROSS JOIN LATERAL (
+        SELECT t.outbox_id, t.participant_id, t.created_at FROM {cell}.payment_outbox_keys t
+        WHERE t.outbox_id = m.outbox_id LIMIT 1) r
+      WHERE {is_open m}) p
     JOIN {cell}.payment_buckets b ON b.bucket = {cell}.cell_bucket(p.participant_id)
     WHERE (b.contradicted OR b.cell IS DISTINCT FROM (SELECT c.name FROM {cell}.payment_cells c WHERE c.here)
         -- The bucket was another cell's, and is this one's again.
@@ -100,14 +110,15 @@ BEGIN
           SELECT FROM {cell}.payment_cell_changes s
           WHERE s.bucket = m.bucket AND s.version >= m.version AND s.settles
             AND s.cell_id <> (SELECT c.cell_id FROM {cell}.payment_cells c WHERE c.here)))
-      AND NOT EXISTS (SELECT FROM {cell}.payment_paused_participants h WHERE h.participant_id = p.participant_id);
+      AND NOT EXISTS (SELECT FROM {cell}.payment_paused_participants h WHERE h.participant_id = p.participant_id
+        AND h.paused_until IS NULL);
     IF foreigners.n > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('%s pending payments are of participants of other cells, or of ones that another cell had meanwhile, such as %s: the same keys may be enqueued there',
+        MESSAGE = format('%s payments that are pending or claimed are of participants of other cells, or of ones that another cell had meanwhile, such as %s: the same keys may be enqueued there',
           foreigners.n, quote_literal(foreigners.first)),
-        HINT = 'Pause these participants here (railhead participant pause), repeat this, compare each payment with the '
-          'other cell, and cancel it here if that has enqueued it, too. One that it answers with ELSEWHERE and the '
-          'outbox_id of this cell is only here; with another outbox_id it is in a third cell, too.';
+        HINT = 'Pause these participants here without an end (railhead participant pause), repeat this, compare each '
+          'payment with the other cell, and cancel it here if that has enqueued it, too. One that it answers with '
+          'ELSEWHERE and the outbox_id of this cell is only here; with another outbox_id it is in a third cell, too.';
     END IF;
   END IF;
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)

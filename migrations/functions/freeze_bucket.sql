@@ -9,8 +9,7 @@
 --          require_confirmed_map, forgotten_calls_until); 25001 above READ COMMITTED; 55P03 after 5 s of
 --          waiting for a lock.
 -- reads:   payment_cells, payment_outbox_settings, payment_cell_checks, payment_outbox_suspensions,
---          payment_accepted_timelines, outbox_heartbeats, payment_paused_participants, payment_closed_gates,
---          participant_outbox_sequences.
+--          payment_accepted_timelines, outbox_heartbeats, payment_paused_participants, payment_closed_gates.
 -- writes:  payment_buckets, payment_bucket_moves, payment_outbox_rules by its trigger, payment_operator_log.
 -- locks:   the bucket's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.freeze_bucket(bucket integer, cell text, reason text) RETURNS integer
@@ -72,7 +71,6 @@ BEGIN
     UNION ALL
     SELECT g.name, 'its gate is closed here, and would not be there: open it first'
     FROM {cell}.payment_closed_gates g WHERE g.scope = 'participant') w
-  JOIN {cell}.participant_outbox_sequences s ON s.participant_id = w.participant_id
   WHERE {cell}.cell_bucket(w.participant_id) = held.bucket
   ORDER BY w.participant_id
   LIMIT 1;

@@ -6,12 +6,14 @@
 --   digest of what was packed, without which the other cell does not take it.
 -- errors:  RH002 no reason, or a bucket outside of 0 to 1023; RH010 this cell has no map, or the other
 --          cell is not in it; RH020 another cell has one of the buckets, cells contradict each other
---          about one, participants of them have enqueued here and were not packed, this database may have forgotten
+--          about one, participants of them have enqueued here and were not packed, a participant is paused or its gate
+--          is closed, which would not hold in the other cell, this database may have forgotten
 --          participants (require_settled_server, require_confirmed_map) or calls that callers may still
 --          repeat (forgotten_calls_until), or the rail keys of the cells differ; 25001 above READ
 --          COMMITTED; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_cells, payment_outbox_settings, payment_bucket_moves, what require_settled_server, require_confirmed_map and
---          forgotten_calls_until read; participant_outbox_sequences, every row once.
+--          forgotten_calls_until read; payment_paused_participants, payment_closed_gates;
+--          participant_outbox_sequences, every row once.
 -- writes:  payment_cell_changes, payment_buckets, payment_outbox_rules by its trigger, payment_operator_log.
 -- locks:   the rows of the buckets, for which only the first instructions of their participants wait.
 -- called by: operator.
@@ -73,6 +75,26 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('bucket %s is being moved to cell %s, and is not given before', held.bucket, held.cell),
       HINT = 'Complete the move, or end it: railhead cell move --cancel.';
+  END IF;
+  -- A gate may be closed for a participant that never enqueued here: it is of a cell that was lost (require_gate).
+  SELECT w.participant_id, w.why, b.bucket, {cell}.bucket_is_leaving(b.version, b.leaving) AS moves INTO held
+  FROM (
+    SELECT h.participant_id, 'it is paused here, and would not be there: resume it first' AS why
+    FROM {cell}.payment_paused_participants h
+    UNION ALL
+    SELECT g.name, 'its gate is closed here, and would not be there: open it first'
+    FROM {cell}.payment_closed_gates g WHERE g.scope = 'participant') w
+  JOIN {cell}.payment_buckets b ON b.bucket = {cell}.cell_bucket(w.participant_id)
+  WHERE b.bucket = ANY (given)
+  ORDER BY w.participant_id
+  LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('participant %s of bucket %s can''t be moved now: %s', quote_literal(held.participant_id),
+        held.bucket, held.why),
+      HINT = CASE WHEN held.moves
+        THEN 'Repeat railhead cell move once that is so, or end the move: railhead cell move --cancel.'
+        ELSE 'Nothing was changed.' END;
   END IF;
   -- A new statement: it sees every participant whose transaction the locks have waited for.
   SELECT count(*) AS n, count(DISTINCT p.bucket) AS buckets, min(p.bucket) AS first INTO held

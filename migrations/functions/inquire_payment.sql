@@ -7,12 +7,14 @@
 --
 --   While the rail, the participant or everything is paused, nothing is claimed, not even an
 --   inquiry. The call is then refused, so that an accepted inquiry is made soon. An inquiry that is
---   pending when a pause begins is made after the pause.
+--   pending when a pause begins is made after the pause. While a suspension is open, it is refused on a rail whose
+--   lane is suspended, because its keys do not cover the time since known_until: the lanes of other rails go on.
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it is not parked, or
 --          its rail answers no inquiries, with the reason; 55P03 after 5 s of waiting for a
 --          lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
---          payment_paused_participants, and what payment_certainty and server_is_settled read.
+--          payment_paused_participants, payment_outbox_suspensions, and what payment_certainty, server_is_settled and
+--          rules_while_suspended read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.inquire_payment(outbox_id uuid, reason text) RETURNS integer
@@ -27,6 +29,7 @@ DECLARE
   sends  record;
   told   record; -- reported sends that a restore forgot
   paused text;
+  suspended {cell}.payment_outbox_suspensions; -- the open one
   number integer;
 BEGIN
   PERFORM {cell}.require_reason(inquire_payment.reason);
@@ -60,6 +63,27 @@ BEGIN
       MESSAGE = format('%s: no inquiry would be made', paused),
       HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, give evidence and use '
         '--rail-silent.';
+  END IF;
+  -- Which lanes go on is decided in internal/lineage, which looks at earlier restores, too.
+  SELECT s.* INTO suspended FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL;
+  IF FOUND AND (
+    SELECT bool_and(coalesce(r.rules ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY'
+      AND suspended.known_until <= clock_timestamp()
+      AND suspended.known_until > clock_timestamp() - (w.key_window - least(w.key_window / 10, interval '5 minutes')))
+    FROM (
+      SELECT p.profile AS rules
+      FROM {cell}.payment_rails q
+      JOIN {cell}.payment_rail_profiles p ON p.rail_type = q.rail_type AND p.version = q.profile_version
+      WHERE q.rail_type = last.rail_type
+      UNION ALL
+      SELECT jsonb_array_elements(u.rules) FROM {cell}.rules_while_suspended() u WHERE u.rail_type = last.rail_type) r
+    CROSS JOIN LATERAL (SELECT coalesce((r.rules ->> 'key_window')::interval, '0s') AS key_window) w) IS NOT TRUE
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the lane of rail %s is suspended since %s: no inquiry would be made', last.rail_type,
+        to_char(suspended.opened_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+      HINT = 'Compare with the rails, and accept the server (railhead timeline accept), then ask. To resolve the payment '
+        'as not executed meanwhile, give evidence and use --rail-silent.';
   END IF;
   -- The latest row with the content that was enqueued. The last row of an instruction that was
   -- stopped as TAMPERED has other content.

@@ -1,9 +1,13 @@
 -- just_replayed(outbox_id uuid) -> boolean
---   Whether an operator's replay is the latest news of the instruction. Since then it was not sent;
+--   Whether an operator's replay is the latest news of the instruction, and not older than 15 minutes, which is as old
+--   as the rail's "no such payment" may be that allows a replay (inquiry_said_not_executed): the two together bound
+--   how old that word is when it is sent. Later the rail may have got the earlier send, so that the rail is asked
+--   again. Since the replay the instruction was not sent;
 --   it was not claimed before the time at which a restore was noticed that may have forgotten a
 --   send; there was no evidence of an earlier send other than refusals; and the profile by which
 --   the replay was allowed is still in force. The row records the version of that profile. Times
---   would not do: a clock may have been set back, and a profile may be committed during the replay.
+--   would not do: a clock may have been set back, and a profile may be committed during the replay. For the same
+--   reason a replay of a time to come has no age, and does not count.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what may_be_forgotten_until reads.
 --          locks: nothing.
 -- called by: executor, for the claim of a send whose outcome is unknown.
@@ -15,7 +19,8 @@ AS $$
 BEGIN
   RETURN (
     SELECT coalesce((
-      SELECT a.state = 'REPLAYED' AND CASE WHEN a.profile_version IS NOT NULL
+      SELECT a.state = 'REPLAYED'
+        AND a.completed_at BETWEEN clock_timestamp() - interval '15 minutes' AND clock_timestamp() AND CASE WHEN a.profile_version IS NOT NULL
         THEN a.profile_version = (SELECT r.profile_version FROM {cell}.payment_rails r WHERE r.rail_type = a.rail_type)
         -- Older rows do not record the version.
         ELSE NOT EXISTS (

@@ -2,7 +2,7 @@
 --   The pause that prevents claims of a participant's instructions on a rail: 'everything is
 --   paused', 'rail bank is paused' or 'participant p is paused'. Null if there is none.
 -- reads:   payment_rails, payment_paused_participants.   locks: nothing.
--- called by: inquire_payment, require_rails_word.
+-- called by: inquire_payment, replay_payment, require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.pause_of(rail_type text, participant_id text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

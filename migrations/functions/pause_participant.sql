@@ -2,7 +2,8 @@
 --   Stops claims of a participant's instructions. The reaper ends the pause at until; if until is
 --   null, an operator has to. Returns true if the participant was not paused before. A pause that
 --   is in force keeps its login, time and reason, and ends at the later of the two ends, or never
---   if one of them is null.
+--   if one of them is null. One that another session ends meanwhile (end_pauses, resume_participant) is
+--   waited for: when the call returns, the participant is paused.
 -- errors:  RH002 without a reason, or with an until that is past or more than 366 days ahead;
 --          RH010 a participant that never enqueued, 55P03 after 5 s of waiting for a lock.
 -- reads:   participant_outbox_sequences, payment_packed_participants.
@@ -25,16 +26,19 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here',
       HINT = 'Check the participant_id.';
   END IF;
-  INSERT INTO {cell}.payment_paused_participants (participant_id, paused_by, pause_reason, paused_until)
-  VALUES (pause_participant.participant_id, session_user, left(pause_participant.reason, 500), pause_participant.until)
-  ON CONFLICT DO NOTHING;
-  paused := FOUND;
-  IF NOT paused THEN
+  LOOP
+    INSERT INTO {cell}.payment_paused_participants (participant_id, paused_by, pause_reason, paused_until)
+    VALUES (pause_participant.participant_id, session_user, left(pause_participant.reason, 500), pause_participant.until)
+    ON CONFLICT DO NOTHING;
+    paused := FOUND;
+    EXIT WHEN paused;
+    -- Where another session ends that pause, the insert does not wait for it. This does, and finds no row then.
     UPDATE {cell}.payment_paused_participants p
-    SET paused_until = pause_participant.until
-    WHERE p.participant_id = pause_participant.participant_id
-      AND (p.paused_until < pause_participant.until OR p.paused_until IS NOT NULL AND pause_participant.until IS NULL);
-  END IF;
+    SET paused_until = CASE WHEN pause_participant.until IS NULL OR p.paused_until IS NULL THEN NULL
+      ELSE greatest(p.paused_until, pause_participant.until) END
+    WHERE p.participant_id = pause_participant.participant_id;
+    EXIT WHEN FOUND;
+  END LOOP;
   PERFORM {cell}.log_operator_act('PAUSE_PARTICIPANT', pause_participant.participant_id, NULL, pause_participant.reason,
     jsonb_strip_nulls(jsonb_build_object('until', pause_participant.until)));
   RETURN paused;

@@ -6,7 +6,8 @@
 --   does not depend on the instruction, so that a caller evaluates it once for many.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
 --          payment_operator_log, and what repeats_forgotten_call reads.   locks: nothing.
--- called by: status_of_payments, inquire_payment, require_rails_word, outcome_feed. Timeline.Certainty implements the same rule.
+-- called by: status_of_payments, inquire_payment, replay_payment, require_rails_word, outcome_feed. Timeline.Certainty
+--          implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid, settled boolean) RETURNS text
 LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -1,14 +1,17 @@
 -- replay_payment(outbox_id uuid, reason text [, expires_at timestamptz]) -> integer
 --   Returns a dead letter to pending under the same outbox_id, sequence_id and rail key. Resets the
---   counters, but not the time of the first send, and sets a new expires_at (null: never). Returns
---   the attempt_no of the REPLAYED row. A quarantined row only becomes due again, with the new
+--   counters, but not the time of the first send, and sets a new expires_at (null: the one that it has, if that is
+--   yet to come, else never). Returns the attempt_no of the REPLAYED row. A quarantined row only becomes due again, with the new
 --   expires_at if one is given; the call then returns the last attempt_no.
+--
+--   A replay that only the rail's "no such payment" allows, on a rail that does not keep the key, is sent within
+--   15 minutes or parked again (just_replayed). It is refused while a pause would hold it up.
 -- errors:  RH002 without a reason, RH006 expires_at is past, RH010 unknown
 --          instruction, RH020 it can't be replayed, with the reason, or a suspension is
 --          open; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
 --          payment_outbox_suspensions,
---          and what require_settled_server and forgotten_since read.
+--          and what require_settled_server, forgotten_since, payment_certainty and pause_of read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then pending or letter.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL)
@@ -28,6 +31,10 @@ DECLARE
   doubted    boolean; -- some send may still be in progress
   key_window interval; -- the shortest one
   known_for interval; -- the longest key window
+  keyed      boolean; -- the rail keeps the key of each send
+  paused     text;
+  unpaid     boolean; -- it has ended, and was certainly not made
+  anew       text; -- what has to be done before it is paid as another instruction
   sent_under jsonb;
   number     integer;
 BEGIN
@@ -44,12 +51,27 @@ BEGIN
       MESSAGE = format('the instruction is %s and has no dead letter to replay',
         coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'));
   END IF;
+  SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = replay_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  -- Otherwise another instruction may be a second payment, also after the rail's "no such payment", which allows a re-send
+  -- of the same key.
+  unpaid := last.state = 'FAILED' AND {cell}.payment_certainty(replay_payment.outbox_id, true) NOT IN ('CONTRADICTED',
+    'OUTCOME_UNKNOWN');
+  anew := CASE WHEN unpaid THEN 'The participant enqueues the payment again as a new instruction.'
+    ELSE 'The payment may have been made. Find out from the rail what became of it, and resolve it with that evidence. '
+      'Only after "not executed" the participant enqueues it again as a new instruction.' END;
   -- The operator who closed it may have asked the participant to pay in another way.
   IF letter.status IN ({closed_letters}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and its dead letter is already closed (%s)',
         coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'), letter.status),
-      HINT = 'The participant enqueues the payment again as a new instruction, if it is still wanted and was not made.';
+      HINT = CASE
+        WHEN letter.status = 'manual_replay'
+          THEN 'It was replayed already; see what became of it: railhead payment show. It is not enqueued again.'
+        WHEN unpaid
+          THEN 'The participant enqueues the payment again as a new instruction, if it is still wanted and was not made '
+            'in another way.'
+        ELSE 'See what became of it: railhead payment show. Only what was certainly not paid is enqueued again.' END;
   END IF;
 
   IF letter.reason = 'UNCLAIMABLE' THEN
@@ -77,9 +99,7 @@ BEGIN
     RETURN number;
   END IF;
 
-  SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
-  WHERE a.outbox_id = replay_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
-  SELECT a.attempt_no, a.participant_id, a.rail_type, a.payload, a.enqueued_at, a.priority INTO whole
+  SELECT a.attempt_no, a.participant_id, a.rail_type, a.payload, a.enqueued_at, a.priority, a.expires_at INTO whole
   FROM {cell}.v_outbox_attempts a
   WHERE a.outbox_id = replay_payment.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1;
   SELECT p.profile, p.version INTO profile, version
@@ -116,7 +136,7 @@ BEGIN
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'the instruction was DISPATCHED once, and gets no second DISPATCHED row: it can''t be replayed',
-      HINT = 'The participant enqueues the payment again as a new instruction.';
+      HINT = anew;
   END IF;
   -- A send that became known after the instruction was FAILED, or was resolved as not executed, has
   -- no answer, unless the rail answered for the whole payment. The rail may also have reported the
@@ -136,20 +156,20 @@ BEGIN
   END IF;
   IF whole.payload IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be replayed',
-      HINT = 'The participant enqueues the payment again as a new instruction.';
+      HINT = anew;
   END IF;
   IF {cell}.payment_outbox_fingerprint(whole.participant_id, whole.rail_type, whole.payload) <> (
     SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = replay_payment.outbox_id)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'the payload is not the one that was enqueued: it can''t be replayed',
-      HINT = 'Find out who changed it. The participant enqueues the payment again as a new instruction.';
+      HINT = 'Find out who changed it. ' || anew;
   END IF;
   IF sends.n + told.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('it may have been sent, and rail %s requires a new id for another try, and a replay keeps the old one',
         last.rail_type),
-      HINT = 'The participant enqueues the payment again as a new instruction.';
+      HINT = anew;
   END IF;
 
   -- "No such payment" allows a send, but does not answer the earlier sends. Under the same key the
@@ -160,8 +180,9 @@ BEGIN
   sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id), '[]') || profile;
   SELECT min(w), max(w) INTO key_window, known_for
   FROM (SELECT coalesce((r ->> 'key_window')::interval, '0s') AS w FROM jsonb_array_elements(sent_under) r) r;
-  IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY')
-    FROM jsonb_array_elements(sent_under) r)
+  SELECT coalesce(bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY'), false) INTO keyed
+  FROM jsonb_array_elements(sent_under) r;
+  IF doubted AND keyed
     -- For a send that was made before an acceptance of a timeline, the key may be as old as the
     -- earliest forgotten send (payment.Claim.Weigh).
     AND (
@@ -180,6 +201,16 @@ BEGIN
         'be replayed after that.';
   END IF;
 
+  -- The rail's word ages while nothing is claimed, and on such a rail nothing else prevents a second payment.
+  IF doubted AND NOT keyed THEN
+    paused := {cell}.pause_of(last.rail_type, letter.participant_id);
+    IF paused IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = format('%s: the replay would be sent later, when "no such payment" may no longer be so', paused),
+        HINT = 'Resume it, have the rail asked again (railhead payment inquire), then replay the payment.';
+    END IF;
+  END IF;
+
   -- The pending row of an ended instruction was put back.
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = replay_payment.outbox_id;
   SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a
@@ -194,7 +225,8 @@ BEGIN
       headers,
      outcome_unknown, first_sent_at, last_sent_at, render_version)
   SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(),
-    whole.enqueued_at, whole.priority, replay_payment.expires_at, copy.headers, doubted,
+    whole.enqueued_at, whole.priority, coalesce(replay_payment.expires_at, CASE
+      WHEN whole.expires_at > clock_timestamp() THEN whole.expires_at END), copy.headers, doubted,
     least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version
   FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = replay_payment.outbox_id AND copy.attempt_no = whole.attempt_no;

@@ -4,7 +4,7 @@
 --   time from which rows may be missing. Sends that may be forgotten were made under them. Returns
 --   no rows while no suspension is open.
 -- reads:   payment_rails, payment_rail_profiles, payment_outbox_suspensions.   locks: nothing.
--- called by: executor, when it reads the rails: a lane continues under the strictest of them.
+-- called by: executor, when it reads the rails: a lane continues under the strictest of them; inquire_payment.
 CREATE OR REPLACE FUNCTION {cell}.rules_while_suspended(OUT rail_type text, OUT rules jsonb) RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -185,7 +185,7 @@ func (w *world) askAbout(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.letter != "" })
 	no, err := w.operator.InquirePayment(w.ctx(), one.id, "a proof")
 	if allowed := one.state == payment.Parked && one.letter == payment.DeadOutcomeUnknown &&
-		w.profile.Inquiry.Max > 0; allowed != (err == nil) {
+		w.profile.Inquiry.Max > 0 && (!w.suspended || w.goesOn()); allowed != (err == nil) {
 		t.Fatalf("asking about %+v: %v", one.model, err)
 	}
 	if err != nil {
