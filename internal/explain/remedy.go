@@ -164,6 +164,10 @@ func again(line reader.Timeline) (text string, replay bool) {
 	default:
 		return "To try again: railhead dead-letter replay " + seen(line) + " --reason WHY", true
 	}
+	if word, _ := line.Certainty(); word == reader.OutcomeUnknown || line.ContradictedSince() {
+		return "It is not replayed, because " + because + ".\nFind out from the rail whether it was made. " +
+			"If not, the participant enqueues it as a new instruction to try again.", false
+	}
 	return "It is not replayed, because " + because + ":\nto try again, the participant enqueues it as a new instruction.",
 		false
 }
@@ -212,6 +216,11 @@ func mayBePaid(line reader.Timeline, before string) way {
 			"railhead payment inquire " + seen(line) + " --reason WHY\n" +
 			"With evidence that is enough without it (--not-executed needs --rail-silent then): " + resolve(line),
 			named{resolve: true}}
+	case !line.SuspendedAt.IsZero():
+		return way{before + "Lanes are suspended since " + Clock(line.SuspendedAt) +
+			". Where that of the rail goes on, have it asked: railhead payment inquire " + line.OutboxID.String() +
+			" --reason WHY\nOn any other rail that is refused until the server is accepted. With evidence that is enough " +
+			"without it (--not-executed needs --rail-silent then): " + resolve(line), named{resolve: true, inquire: true}}
 	default:
 		return way{before + "Have the rail asked: railhead payment inquire " + seen(line) + " --reason WHY\n" +
 			"and look for " + line.RailKey + " on its statement. With the evidence, and ROW as payment show has it then: " +
