@@ -63,6 +63,16 @@ func (l *life) everything() {
 	l.sent(closed, sameKey, payment.ResultRefusedFinal)
 	l.exec(l.operator, `SELECT railhead.triage_dead_letter($1, 'resolved', 'paid by cheque')`, [16]byte(closed))
 
+	noticed := l.enqueue() // its dead letter is acknowledged, and open
+	l.sent(noticed, sameKey, payment.ResultRefusedFinal)
+	l.exec(l.operator, `SELECT railhead.triage_dead_letter($1, 'acknowledged', 'asked the participant')`, [16]byte(noticed))
+	twice := l.enqueue() // refused, replayed, refused, looked at, and closed
+	l.sent(twice, sameKey, payment.ResultRefusedFinal)
+	l.replay(twice)
+	l.sent(twice, sameKey, payment.ResultRefusedFinal)
+	l.exec(l.operator, `SELECT railhead.triage_dead_letter($1, 'escalated', 'again')`, [16]byte(twice))
+	l.exec(l.operator, `SELECT railhead.triage_dead_letter($1, 'resolved', 'paid by cheque')`, [16]byte(twice))
+
 	cancelled := l.enqueue()
 	l.exec(l.operator, `SELECT railhead.cancel_payment($1, 'the participant asked')`, [16]byte(cancelled))
 

@@ -100,7 +100,7 @@ func (l *loader) attempts() ([]any, func()) {
 func (l *loader) letters() ([]any, func()) {
 	var id pgtype.UUID
 	var d letter
-	return []any{&id, &d.reason, &d.status}, func() { l.of(id).letter = new(d) }
+	return []any{&id, &d.reason, &d.status, &d.closedByAct}, func() { l.of(id).letter = new(d) }
 }
 
 func (l *loader) claims() ([]any, func()) {

@@ -35,7 +35,7 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 	case last.state == payment.Failed:
 		if i.letter == nil {
 			t.offend("%s FAILED and has no dead letter", i.id)
-		} else if !i.letter.open() && i.acts["TRIAGE"]+i.acts["RESOLVE"] == 0 {
+		} else if !i.letter.open() && !i.letter.closedByAct {
 			t.offend("%s FAILED, its dead letter is closed, and the log has no act of an operator that closed it", i.id)
 		}
 	case last.state == payment.Parked:

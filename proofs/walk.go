@@ -127,7 +127,11 @@ type waiting struct {
 	payload        bool // it carries one, or payment_outbox_instructions has it
 }
 
-type letter struct{ reason, status string }
+// letter is a dead letter. closedByAct: an operator closed it, after it was opened last.
+type letter struct {
+	reason, status string
+	closedByAct    bool
+}
 
 func (l *letter) open() bool {
 	return l != nil && l.status != "manual_replay" && l.status != "resolved"

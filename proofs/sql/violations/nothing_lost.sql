@@ -5,7 +5,8 @@ flights AS (
   CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) m (outbox_id, attempt_no)
 ),
 rows AS (
-  SELECT a.outbox_id, count(*) AS n, bool_or(a.payload IS NOT NULL) AS payload
+  SELECT a.outbox_id, count(*) AS n, bool_or(a.payload IS NOT NULL) AS payload,
+    max(a.created_at) FILTER (WHERE a.state = 'FAILED' AND a.error_code IS DISTINCT FROM 'RESOLVED') AS failed_at
   FROM {cell}.v_outbox_attempts a
   GROUP BY a.outbox_id
 ),
@@ -18,7 +19,7 @@ lasts AS (
   ORDER BY a.outbox_id, a.attempt_no DESC
 ),
 acts AS (
-  SELECT l.outbox_id, bool_or(l.act IN ('TRIAGE', 'RESOLVE')) AS closes
+  SELECT l.outbox_id, max(l.acted_at) FILTER (WHERE l.act = 'RESOLVE' OR l.act = 'TRIAGE' AND l.subject = 'resolved') AS closed_at
   FROM {cell}.payment_operator_log l
   WHERE l.outbox_id IS NOT NULL
   GROUP BY l.outbox_id
@@ -41,7 +42,8 @@ known AS (
     p.outbox_id IS NOT NULL AS waits, p.payload IS NOT NULL AS orders, p.next_attempt_at = 'infinity' AS aside,
     l.state, l.attempt_no, l.seconds, coalesce(r.n, 0) AS rows, coalesce(r.payload, false) AS payload,
     d.outbox_id IS NOT NULL AS letter, coalesce(d.status NOT IN ('manual_replay', 'resolved'), false) AS open_letter,
-    coalesce(o.closes, false) AS closed_by_act,
+    -- The act is younger than the letter and the failure. The clocks of two servers may differ by a minute.
+    coalesce(o.closed_at >= greatest(d.opened_at, r.failed_at) - interval '1 minute', false) AS closed_by_act,
     coalesce(i.outbox_id < h.id, false) AS retired,
     f.outbox_id IS NOT NULL AS flying
   FROM instructions i
