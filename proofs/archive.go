@@ -12,11 +12,12 @@ var (
 	instructionTables = []string{
 		"payment_outbox_keys", "payment_outbox_pending.outbox_id", "payment_outbox_attempts.outbox_id",
 		"v_outbox_pending.payload", "v_outbox_attempts.payload", "payment_dead_letters",
-		"payment_outbox_claims", "payment_operator_log",
+		"payment_outbox_claims", "payment_operator_log", "payment_outbox_contradictions",
 	}
 	instructionFiles = []string{
 		"sql/page.sql", "sql/page_keys.sql", "sql/page_pending.sql", "sql/page_attempts.sql",
-		"sql/page_letters.sql", "sql/page_claims.sql", "sql/page_acts.sql", "sql/page_evidence.sql", "sql/horizon.sql",
+		"sql/page_letters.sql", "sql/page_claims.sql", "sql/page_acts.sql", "sql/page_evidence.sql",
+		"sql/page_conflicts.sql", "sql/horizon.sql",
 	}
 )
 
@@ -83,8 +84,9 @@ func archiveProofs() []Proof {
 		overInstructions(Proof{
 			Name: "nothing-lost", Promise: nothingLost,
 			Shows: "Every instruction is in pending, is in flight and recent, has ended, or is in the dead letters, and a " +
-				"row has its payload",
-			Expected: "no other instruction, and none without a payload",
+				"row has its payload; a row that contradicts what was said before is in the dead letters until an operator " +
+				"settles it",
+			Expected: "no other instruction, none without a payload, and no other contradiction",
 			Counts:   "instructions",
 		}, proveNothingLost),
 	}

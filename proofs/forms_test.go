@@ -56,6 +56,7 @@ var meddlings = []string{
 	`UPDATE railhead.payment_outbox_keys SET instruction_id = 'mallory' WHERE {row}`,
 	`DELETE FROM railhead.payment_dead_letters WHERE {row}`,
 	`UPDATE railhead.payment_dead_letters SET status = 'resolved' WHERE {row}`,
+	`UPDATE railhead.payment_outbox_contradictions SET opened_at = opened_at + '2 hours' WHERE {row}`,
 	`DELETE FROM railhead.payment_operator_log WHERE {row}`,
 	`UPDATE railhead.payment_operator_log SET act = 'CANCEL' WHERE {row}`,
 	`DELETE FROM railhead.payment_outbox_claims WHERE {row}`,

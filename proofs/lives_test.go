@@ -99,6 +99,9 @@ func (l *life) everything() {
 	claim = l.sent(returned, sameKey, payment.ResultAccepted)
 	l.callback(payment.VerdictConflict, claim, refused, payment.ResultRefused, "ref-returned")
 	l.resolve(returned, false)
+	reversed := l.enqueue() // the same, and not settled yet
+	claim = l.sent(reversed, sameKey, payment.ResultAccepted)
+	l.callback(payment.VerdictConflict, claim, refused, payment.ResultRefused, "ref-reversed")
 
 	aside := l.enqueue()
 	freed := l.enqueue()

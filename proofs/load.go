@@ -25,7 +25,7 @@ func (s *session) load(ctx context.Context, tx pgx.Tx, p page) ([]*instruction, 
 	}{
 		{"page_keys", l.keys}, {"page_pending", l.pending}, {"page_attempts", l.attempts},
 		{"page_letters", l.letters}, {"page_claims", l.claims}, {"page_acts", l.acts},
-		{"page_evidence", l.evidence},
+		{"page_evidence", l.evidence}, {"page_conflicts", l.conflicts},
 	} {
 		into, take := part.each()
 		batch.Queue(s.sql(part.file), p.after, p.last).Query(func(rows pgx.Rows) error {
@@ -107,6 +107,12 @@ func (l *loader) claims() ([]any, func()) {
 	var id pgtype.UUID
 	var no int
 	return []any{&id, &no}, func() { i := l.of(id); i.flying = append(i.flying, no) }
+}
+
+func (l *loader) conflicts() ([]any, func()) {
+	var id pgtype.UUID
+	var no int
+	return []any{&id, &no}, func() { i := l.of(id); i.conflicts = append(i.conflicts, no) }
 }
 
 func (l *loader) evidence() ([]any, func()) {

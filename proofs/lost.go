@@ -17,6 +17,12 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 	if i.pending != nil && !i.pending.payload {
 		t.offend("%s is in pending and no row has its payload", i.id)
 	}
+	for _, no := range i.conflicts {
+		if !i.letter.open() {
+			t.offend("%s: row %d contradicts what was said before, there is no open dead letter, and the log has no act of "+
+				"an operator that settled it", i.id, no)
+		}
+	}
 	switch {
 	case i.pending != nil:
 		if i.pending.aside && !i.letter.open() {

@@ -101,9 +101,11 @@ type instruction struct {
 	pending *waiting
 	letter  *letter
 	rows    []row
-	flying  []int          // attempt numbers that are in flight, as the reaper would find them
-	acts    map[string]int // of operators, by kind
-	retired bool           // its month has left the archive
+	// conflicts are the rows that contradict earlier ones, without an operator's act since.
+	conflicts []int
+	flying    []int          // attempt numbers that are in flight, as the reaper would find them
+	acts      map[string]int // of operators, by kind
+	retired   bool           // its month has left the archive
 	// evidence is that of each resolution, oldest first.
 	evidence []evidence
 }

@@ -24,6 +24,12 @@ acts AS (
   WHERE l.outbox_id IS NOT NULL
   GROUP BY l.outbox_id
 ),
+conflicts AS (
+  SELECT c.outbox_id, c.attempt_no
+  FROM {cell}.payment_outbox_contradictions c
+  LEFT JOIN acts o ON o.outbox_id = c.outbox_id
+  WHERE (o.closed_at >= c.opened_at - interval '1 minute') IS NOT TRUE
+),
 instructions AS (
   SELECT k.outbox_id FROM {cell}.payment_outbox_keys k
   UNION
@@ -36,6 +42,8 @@ instructions AS (
   SELECT f.outbox_id FROM flights f
   UNION
   SELECT o.outbox_id FROM acts o
+  UNION
+  SELECT c.outbox_id FROM conflicts c
 ),
 known AS (
   SELECT i.outbox_id, k.outbox_id IS NOT NULL AS registered, k.instruction_id, k.participant_id, k.sequence_id,
@@ -63,6 +71,12 @@ UNION ALL
 SELECT format('%s is in pending and no row has its payload', k.outbox_id)
 FROM known k
 WHERE k.waits AND NOT k.orders
+UNION ALL
+SELECT format('%s: row %s contradicts what was said before, there is no open dead letter, and the log has no act of an operator that settled it',
+  c.outbox_id, c.attempt_no)
+FROM conflicts c
+JOIN known k ON k.outbox_id = c.outbox_id
+WHERE NOT k.open_letter
 UNION ALL
 SELECT v.violation
 FROM known k
