@@ -46,11 +46,11 @@ func contentProofs() []Proof {
 		{
 			Name: "idempotency", Promise: paidOnce,
 			Shows: "One instruction_id and idempotency_key stand for one outbox_id, in the registry, in pending and in " +
-				"the archive",
-			Expected: "no pair with two",
+				"the archive; a key that came over HTTP is recorded with its caller, and is the only one of its instruction",
+			Expected: "no pair with two, no key over HTTP without its call",
 			Counts:   "pairs of keys",
 			Reads: []string{"payment_outbox_keys", "payment_outbox_pending.instruction_id",
-				"payment_outbox_attempts.instruction_id"},
+				"payment_outbox_attempts.instruction_id", "payment_api_calls"},
 			Statements: []string{"sql/idempotency.sql"},
 			Ledger:     true, page: proveIdempotency, script: violations("idempotency"),
 		},
@@ -159,16 +159,24 @@ func proveIdempotency(ctx context.Context, s *session, tx pgx.Tx, p page, t *tal
 	if err != nil {
 		return err
 	}
-	var instructionID, key string
+	var what, instructionID, key string
 	var id, other pgtype.UUID
 	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&instructionID, &key, &id, &other, &n}, func() error {
-		if !id.Valid {
+	_, err = pgx.ForEachRow(rows, []any{&what, &instructionID, &key, &id, &other, &n}, func() error {
+		switch outbox := payment.ID(id.Bytes); what {
+		case "count":
 			t.rows += n
-			return nil
+		case "pair":
+			t.offend("instruction %s, key %s: outbox_id %s and %s", instructionID, key, outbox, payment.ID(other.Bytes))
+		case "no call":
+			t.offend("instruction %s: outbox_id %s has the key of a call over HTTP, and no such call is recorded: its key "+
+				"may stand for another payment", instructionID, outbox)
+		case "other call":
+			t.offend("outbox_id %s: the key of its call over HTTP is not the one in the registry", outbox)
+		default: // in place of the key it names the participant
+			t.offend("instruction %s of %s: outbox_id %s and %s, under two keys that came over HTTP", instructionID, key,
+				outbox, payment.ID(other.Bytes))
 		}
-		t.offend("instruction %s, key %s: outbox_id %s and %s", instructionID, key, payment.ID(id.Bytes),
-			payment.ID(other.Bytes))
 		return nil
 	})
 	return err

@@ -27,7 +27,7 @@ func lived(t testing.TB) pgtest.Template {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 8",
+	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 9",
 		Build: func(ctx context.Context, adminURL string) error {
 			if err := base.Build(ctx, adminURL); err != nil {
 				return err

@@ -60,6 +60,9 @@ var meddlings = []string{
 	`DELETE FROM railhead.payment_operator_log WHERE {row}`,
 	`UPDATE railhead.payment_operator_log SET act = 'CANCEL' WHERE {row}`,
 	`DELETE FROM railhead.payment_outbox_claims WHERE {row}`,
+	`DELETE FROM railhead.payment_api_calls WHERE {row}`,
+	`UPDATE railhead.payment_api_calls SET idempotency_key = 'key {n}' WHERE {row}`,
+	`UPDATE railhead.payment_outbox_keys SET instruction_id = 'over-http-2' WHERE instruction_id = 'over-http-1'`,
 }
 
 // TestFormsAgree changes rows at random, with every guard of the archive but its fence

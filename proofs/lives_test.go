@@ -1,7 +1,10 @@
 package proofs_test
 
 import (
+	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/outbox"
@@ -148,6 +151,8 @@ func (l *life) everything() {
 	l.sent(putOut(), asks, payment.ResultUnavailable)
 	putOut()
 
+	l.overHTTP("over-http-1", "key 1")
+	l.overHTTP("over-http-2", "key 2")
 	l.claim(l.enqueue()) // in flight
 	l.inOrder()
 }
@@ -170,6 +175,25 @@ func (l *life) inOrder() {
 	l.exec(l.operator, `SELECT railhead.skip_in_order($1, 'the rail will tell')`, [16]byte(ids[2]))
 	l.exec(l.operator, `SELECT railhead.cancel_payment($1, 'the participant asked')`, [16]byte(ids[3]))
 	l.sent(ids[4], sameKey, payment.ResultAccepted)
+}
+
+// overHTTP enqueues as a caller of the HTTP API.
+func (l *life) overHTTP(instruction, key string) {
+	l.exec(l.super, `INSERT INTO railhead.payment_api_tokens (token_digest, token_id, name, participants, verbs, created_at, expires_at)
+		SELECT sha256('a token'), left(encode(sha256('a token'), 'hex'), 16), 'a token', ARRAY['over-http'], ARRAY['ENQUEUE'], now(),
+			now() + interval '1 day'
+		ON CONFLICT DO NOTHING`)
+	l.do(l.super, func(conn *pgx.Conn) error {
+		var id *string
+		err := conn.QueryRow(l.ctx, `SELECT outbox_id FROM railhead.api_enqueue(ARRAY['a token'::bytea], ARRAY[NULL::bytea], ARRAY[$1],
+			ARRAY['over-http'], ARRAY[$2], ARRAY['bank'], ARRAY['{"amount": "1.50", "currency": "EUR"}'::jsonb],
+			ARRAY[NULL::timestamptz], ARRAY[NULL::timestamptz], ARRAY[1], ARRAY['{}'::jsonb], ARRAY[false], ARRAY[NULL])`,
+			instruction, key).Scan(&id)
+		if err == nil && id == nil {
+			err = errors.New("it was refused")
+		}
+		return err
+	})
 }
 
 // lost is a claim whose worker died.

@@ -22,12 +22,38 @@ pairs AS (
     FROM {cell}.payment_outbox_keys k
     WHERE k.outbox_id = c.outbox_id) IS NOT TRUE
 )
-SELECT '' AS instruction_id, '' AS idempotency_key, NULL::uuid AS outbox_id, NULL::uuid AS other, count(*) AS n
+SELECT 'count' AS what, '' AS instruction_id, '' AS idempotency_key, NULL::uuid AS outbox_id, NULL::uuid AS other, count(*) AS n
   FROM pairs
 UNION ALL
-SELECT x.instruction_id, x.idempotency_key, x.outbox_id, other.outbox_id, 1
+SELECT 'pair', x.instruction_id, x.idempotency_key, x.outbox_id, other.outbox_id, 1
 FROM pairs x
 CROSS JOIN LATERAL (
   SELECT k.outbox_id FROM {cell}.payment_outbox_keys k
   WHERE k.instruction_id = x.instruction_id AND k.idempotency_key = x.idempotency_key AND k.outbox_id <> x.outbox_id
   LIMIT 1) other
+UNION ALL
+-- The registry holds a digest of a key that came over HTTP, and payment_api_calls the key, once for each participant:
+-- a digest without its row could be used for another payment.
+SELECT 'no call', k.instruction_id, k.idempotency_key, k.outbox_id, NULL, 1
+FROM {cell}.payment_outbox_keys k
+WHERE k.outbox_id > $1 AND k.outbox_id <= $2 AND k.idempotency_key ~ '^api-[0-9a-f]{64}$'
+  AND NOT EXISTS (SELECT FROM {cell}.payment_api_calls c WHERE c.outbox_id = k.outbox_id)
+UNION ALL
+SELECT 'other call', '', '', c.outbox_id, NULL, 1
+FROM {cell}.payment_api_calls c
+WHERE c.outbox_id > $1 AND c.outbox_id <= $2 AND (
+  SELECT k.participant_id = c.participant_id AND k.idempotency_key = 'api-' || encode(sha256(convert_to(
+    c.participant_id || chr(31) || c.idempotency_key, 'UTF8')), 'hex')
+  FROM {cell}.payment_outbox_keys k
+  WHERE k.outbox_id = c.outbox_id) IS NOT TRUE
+UNION ALL
+-- Whatever the setting was for callers by SQL: over HTTP a second key is always refused.
+SELECT 'second key', k.instruction_id, k.participant_id, k.outbox_id, other.outbox_id, 1
+FROM {cell}.payment_outbox_keys k
+CROSS JOIN LATERAL (
+  SELECT o.outbox_id FROM {cell}.payment_outbox_keys o
+  WHERE o.instruction_id = k.instruction_id AND o.idempotency_key ~ '^api-[0-9a-f]{64}$'
+    AND o.participant_id = k.participant_id AND o.outbox_id < k.outbox_id
+  ORDER BY o.outbox_id
+  LIMIT 1) other
+WHERE k.outbox_id > $1 AND k.outbox_id <= $2 AND k.idempotency_key ~ '^api-[0-9a-f]{64}$'
