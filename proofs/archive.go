@@ -61,6 +61,7 @@ func archiveProofs() []Proof {
 			Expected: "for every certainty a result that proves it, or an operator's act",
 			Counts:   "rows of the archive and of pending",
 		}, proveEvidence),
+		sendsProof(),
 		overInstructions(Proof{
 			Name: "operator-acts", Promise: appendOnly,
 			Shows: "Every cancellation, replay, requested inquiry and resolution in the archive is an act in the operator " +

@@ -27,7 +27,7 @@ func lived(t testing.TB) pgtest.Template {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 9",
+	return pgtest.Template{Name: "proofs", Locale: base.Locale, Digest: base.Digest + " lives 10",
 		Build: func(ctx context.Context, adminURL string) error {
 			if err := base.Build(ctx, adminURL); err != nil {
 				return err
@@ -124,6 +124,16 @@ func (l *life) enqueueFor(participant string) (id payment.ID) {
 			jsonb_build_object('amount', $3::text, 'currency', 'EUR', 'creditor', jsonb_build_object('account', 'DE-' || $1), 'note', 'Zürich "ß" \ ü'))`,
 			fmt.Sprintf("instruction-%d", l.n), participant,
 			fmt.Sprintf("%d.50", l.n)).Scan((*[16]byte)(&id))
+	})
+	return id
+}
+
+// enqueueWith enqueues with other arguments than the content: "send_once => true".
+func (l *life) enqueueWith(arguments string) (id payment.ID) {
+	l.n++
+	l.do(l.ingest, func(conn *pgx.Conn) error {
+		return conn.QueryRow(l.ctx, `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, 'participant-1', $1, 'bank',
+			'{"amount": "1.50", "currency": "EUR"}', `+arguments+`)`, fmt.Sprintf("instruction-%d", l.n)).Scan((*[16]byte)(&id))
 	})
 	return id
 }

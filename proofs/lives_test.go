@@ -86,6 +86,24 @@ func (l *life) everything() {
 		_, l.err = l.executor.Expire(l.ctx, "reaper", 10)
 	}
 
+	l.sent(l.enqueueWith("expires_at => clock_timestamp() + interval '1 day', not_before => clock_timestamp()"), sameKey,
+		payment.ResultAccepted)
+	again = l.enqueueWith("expires_at => clock_timestamp() + interval '300 ms'") // expired, and sent after a replay
+	l.exec(l.super, `SELECT pg_sleep(0.4)`)
+	if l.err == nil {
+		_, l.err = l.executor.Expire(l.ctx, "reaper", 10)
+	}
+	l.exec(l.operator, `SELECT railhead.replay_payment($1, 'it is late', clock_timestamp() + interval '1 day')`, [16]byte(again))
+	l.sent(again, sameKey, payment.ResultAccepted)
+	early := l.enqueueWith("not_before => clock_timestamp() + interval '1 day'") // sent at once by an operator
+	l.exec(l.operator, `SELECT railhead.reschedule_payment($1, NULL, 'it is urgent')`, [16]byte(early))
+	l.sent(early, sameKey, payment.ResultAccepted)
+	once := l.enqueueWith("send_once => true") // sent again by an operator alone
+	l.sent(once, never, payment.ResultUnknown)
+	l.resolve(once, false)
+	l.replay(once)
+	l.sent(once, sameKey, payment.ResultAccepted)
+
 	l.lost(l.enqueue()) // a dead worker's, back in pending
 	stalled := l.enqueue()
 	slow := l.lost(stalled)

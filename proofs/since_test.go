@@ -11,8 +11,8 @@ import (
 )
 
 var ledgerProofs = []string{
-	"attempt-numbers", "transitions", "answers", "evidence", "operator-acts", "one-dispatched", "terminal", "nothing-lost",
-	"identity", "fingerprints", "rail-keys", "idempotency", "sequence", "order",
+	"attempt-numbers", "transitions", "answers", "evidence", "sends", "operator-acts", "one-dispatched", "terminal",
+	"nothing-lost", "identity", "fingerprints", "rail-keys", "idempotency", "sequence", "order",
 }
 
 // TestSince proves the later half of the instructions, in pages of every

@@ -37,7 +37,7 @@ UNION ALL
 SELECT 'no call', k.instruction_id, k.idempotency_key, k.outbox_id, NULL, 1
 FROM {cell}.payment_outbox_keys k
 WHERE k.outbox_id > $1 AND k.outbox_id <= $2 AND k.idempotency_key ~ '^api-[0-9a-f]{64}$'
-  AND NOT EXISTS (SELECT FROM {cell}.payment_api_calls c WHERE c.outbox_id = k.outbox_id)
+  AND (SELECT c.outbox_id FROM {cell}.payment_api_calls c WHERE c.outbox_id = k.outbox_id LIMIT 1) IS NULL
 UNION ALL
 SELECT 'other call', '', '', c.outbox_id, NULL, 1
 FROM {cell}.payment_api_calls c
