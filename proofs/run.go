@@ -22,7 +22,7 @@ type Options struct {
 	// at a quiet hour, or on a copy.
 	Behaviour bool
 	// InFlightMax is the age up to which an unanswered claim counts as in flight;
-	// 0 is 15 minutes.
+	// 0 is 15 minutes, or twice the longest claim timeout that the components may be using.
 	InFlightMax time.Duration
 	// Logins, if any, are the logins that may be members of roles, by role.
 	Logins map[string]string
@@ -36,15 +36,9 @@ type Options struct {
 	shown int
 }
 
-const (
-	inFlightMax = 15 * time.Minute
-	pageSize    = 2000
-)
+const pageSize = 2000
 
 func (o Options) withDefaults() Options {
-	if o.InFlightMax <= 0 {
-		o.InFlightMax = inFlightMax
-	}
 	if o.PageSize <= 0 {
 		o.PageSize = pageSize
 	}

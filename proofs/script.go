@@ -62,9 +62,17 @@ func violations(name string) script {
 			"{waiting_states}", states(payment.State.Waits), "{terminal_states}", states(payment.State.IsTerminal),
 			"{proves_execution}", list(provesExecution), "{proves_failure}", list(provesFailure),
 			"{proves_retry}", list(provesRetry), "{settles_earlier}", list(settlesEarlier),
-			"{in_flight_seconds}", strconv.FormatFloat(o.InFlightMax.Seconds(), 'f', -1, 64),
+			"{in_flight_seconds}", inFlightSeconds(o),
 		).Replace(statement("sql/violations/"+name+".sql", o.Cell)), nil
 	}
+}
+
+// inFlightSeconds is the age of a claim that is still in flight, as an expression of SQL.
+func inFlightSeconds(o Options) string {
+	if o.InFlightMax > 0 {
+		return strconv.FormatFloat(o.InFlightMax.Seconds(), 'f', -1, 64)
+	}
+	return "(\n" + inlined(statement("sql/in_flight.sql", o.Cell)) + ")"
 }
 
 // part returns text that several files share.

@@ -44,6 +44,14 @@ func (s *session) walk(ctx context.Context, picked []Proof, which []int, tallies
 		return fmt.Errorf("reading the archive's partitions: %w", err)
 	}
 	whole := slices.ContainsFunc(which, func(n int) bool { return picked[n].instruction != nil })
+	o := s.options
+	if whole && o.InFlightMax <= 0 {
+		var seconds float64
+		if err := s.conn.QueryRow(ctx, s.sql("in_flight")).Scan(&seconds); err != nil {
+			return fmt.Errorf("reading the claim timeouts: %w", err)
+		}
+		o.InFlightMax = time.Duration(seconds * float64(time.Second))
+	}
 	p := page{after: sinceID(s.options.Since)}
 	var done int64
 	for open := true; open; {
@@ -73,7 +81,7 @@ func (s *session) walk(ctx context.Context, picked []Proof, which []int, tallies
 			for _, i := range instructions {
 				for _, n := range which {
 					if picked[n].instruction != nil {
-						picked[n].instruction(i, s.options, &tallies[n])
+						picked[n].instruction(i, o, &tallies[n])
 					}
 				}
 			}
