@@ -1,16 +1,18 @@
 -- Sends that were not allowed, of the instructions $1 < outbox_id <= $2, by their rows and their orders. A claim
--- counts as sent if an answer shows that bytes left; one that was not followed by a send is no violation. What a claim,
+-- counts as sent if its own worker recorded an answer that shows that bytes left; one that was not followed by a send, or
+-- that a report of the rail answered, is no violation. What a claim,
 -- or the row in pending, says of the earlier sends must follow from their rows. It is not compared after a replay or an
--- inquiry that an operator asked for, until the next send, nor where late evidence spoke of the payment: these may tell of sends without a row.
+-- inquiry that an operator asked for, until the next send, nor where late evidence spoke of the payment: these may
+-- tell of sends without a row, or that one of the sends was not made.
 WITH rows AS (
   SELECT a.outbox_id, a.attempt_no, a.state::text AS state, coalesce(a.answers_attempt_no, 0) AS answers, coalesce(a.result, '') AS result,
     a.state = 'UNKNOWN' AND coalesce(a.answers_attempt_no, 0) = 0 AND a.error_code = 'ASKED' AS asked, a.claimed_at, a.outcome_unknown,
-    a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.render_version, a.rail_type, a.profile_version, 0 AS attempt_count
+    a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.render_version, a.rail_type, a.profile_version, a.worker_id, 0 AS attempt_count
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id > $1 AND a.outbox_id <= $2
   UNION ALL
   SELECT p.outbox_id, 2147483647, 'PENDING', 0, '', false, NULL, p.outcome_unknown,
-    p.provisional, p.first_sent_at, p.last_sent_at, p.send_count, p.render_version, p.rail_type, NULL, p.attempt_count
+    p.provisional, p.first_sent_at, p.last_sent_at, p.send_count, p.render_version, p.rail_type, NULL, NULL, p.attempt_count
   FROM {cell}.payment_outbox_pending p
   WHERE p.outbox_id > $1 AND p.outbox_id <= $2
 ),
@@ -19,10 +21,11 @@ whole AS (
   FROM rows r
   WINDOW o AS (PARTITION BY r.outbox_id)
 ),
--- The answer to a claim is the next row; LATE_OUTCOME changes nothing by itself. A row in pending with a lower number
+-- The answer to a claim is the next row. The reaper answers for a worker that was lost. A row in pending with a lower number
 -- is a copy that was put back, and that no claim takes.
 steps AS (
-  SELECT w.*, coalesce(lead(w.answers) OVER o = w.attempt_no, false) AS answered, lead(w.state) OVER o AS answer, lead(w.result) OVER o AS said,
+  SELECT w.*, coalesce(lead(w.answers) OVER o = w.attempt_no AND lead(w.attempt_no) OVER o - 1 = w.attempt_no
+      AND (lead(w.worker_id) OVER o = w.worker_id OR lead(w.state) OVER o = 'ZOMBIE_REQUEUE'), false) AS answered, lead(w.state) OVER o AS answer, lead(w.result) OVER o AS said,
     count(*) FILTER (WHERE w.state = 'REPLAYED') OVER o AS replays,
     coalesce(f.profile ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY' AS same_key,
     coalesce((f.profile ->> 'key_window')::interval, interval '0') AS key_window, f.version IS NOT NULL AS known
@@ -42,8 +45,8 @@ marked AS (
 -- Of each row, the sends since the last replay.
 judged AS (
   SELECT m.*, count(*) FILTER (WHERE m.counts) OVER e AS n, count(*) FILTER (WHERE m.doubtful) OVER e AS doubts,
-    coalesce(bool_and(m.same_key OR NOT m.known) FILTER (WHERE m.doubtful) OVER e, true) AS kept_keys,
-    min(m.key_window) FILTER (WHERE m.doubtful AND m.known) OVER e AS kept_for,
+    m.has_late OR coalesce(bool_and(m.same_key OR NOT m.known) FILTER (WHERE m.doubtful) OVER e, true) AS kept_keys,
+    min(m.key_window) FILTER (WHERE m.doubtful AND m.known AND NOT m.has_late) OVER e AS kept_for,
     array_agg(m.claimed_at) FILTER (WHERE m.counts) OVER e AS sent_at,
     array_agg(m.render_version) FILTER (WHERE m.counts) OVER e AS renderings,
     coalesce(bool_or(m.asked) OVER e, false) AS was_asked, coalesce(bool_or(m.counts AND m.answer = 'ACCEPTED') OVER e, false) AS taken,
@@ -84,7 +87,7 @@ UNION ALL
 SELECT 'offence', format('%s: %s was sent again while the outcome was unknown, after the key window', h.outbox_id, h.holder), 1
 FROM held h
 WHERE h.sent AND h.outcome_unknown AND h.doubts > 0 AND h.kept_keys AND h.same_key
-  AND h.claimed_at - h.first_at >= h.window - least(h.window / 10, interval '5 minutes')
+  AND h.claimed_at - CASE WHEN h.has_late THEN h.first_sent_at ELSE h.first_at END >= h.window - least(h.window / 10, interval '5 minutes')
 UNION ALL
 SELECT 'offence', format('%s: %s says of the earlier sends what their rows do not', h.outbox_id, h.holder), 1
 FROM held h
