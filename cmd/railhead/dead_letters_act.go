@@ -46,7 +46,8 @@ func letterReplayCommand() *cobra.Command {
 		Use: "replay ID...", Short: "Send dead letters again",
 		Long: "Return a dead letter to pending: same outbox id, sequence id and rail key, counters from zero. For FAILED\n" +
 			"and EXPIRED, and for UNCLAIMABLE, which is quarantined; for an unknown outcome only where the rail has\n" +
-			"just answered an inquiry with \"no such payment\" and its profile accepts that as proof. Refused (exit code\n" +
+			"just answered an inquiry with \"no such payment\" and its profile accepts that as proof. That word holds for 15\n" +
+			"minutes: where the rail keeps no keys, it is then parked again and not sent. Refused (exit code\n" +
 			"9) where the rail requires a new id after a refusal: then the participant enqueues the payment as a new\n" +
 			"instruction. One that was sent again after an earlier replay needs --row (exit code 9): what you know may be\n" +
 			"about an earlier send.\n\n" +

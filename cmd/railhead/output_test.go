@@ -100,6 +100,17 @@ func TestNextStep(t *testing.T) {
 			Pending: &reader.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
 			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"},
 				{AttemptNo: 3, State: payment.LateOutcome}}},
+		"SEND, due since 5.0s; row 4 was REPLAYED": {
+			Now:      now,
+			Attempts: []reader.AttemptRow{{AttemptNo: 4, State: payment.Replayed, CreatedAt: now.Add(-15 * time.Minute)}},
+			Pending:  &reader.PendingRow{AttemptCount: 4, NextAction: "SEND", DueInMS: -5000, OutcomeUnknown: true}},
+		"SEND, due since 6.0s; row 4 was REPLAYED; the replay is older than 15 minutes: where the rail keeps no keys, or the caller allows one send, the next claim parks it again": {
+			Now:      now,
+			Attempts: []reader.AttemptRow{{AttemptNo: 4, State: payment.Replayed, CreatedAt: now.Add(-16 * time.Minute)}},
+			Pending:  &reader.PendingRow{AttemptCount: 4, NextAction: "SEND", DueInMS: -6000, OutcomeUnknown: true}},
+		"SEND, due since 7.0s; row 4 was REPLAYED": { // nothing of it is unknown
+			Now: now, Attempts: []reader.AttemptRow{{AttemptNo: 4, State: payment.Replayed, CreatedAt: now.Add(-time.Hour)}},
+			Pending: &reader.PendingRow{AttemptCount: 4, NextAction: "SEND", DueInMS: -7000}},
 		"no automatic step: it could not be claimed and is quarantined until an operator acts": {Pending: &reader.PendingRow{Quarantine: true}},
 		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":             {Pending: &reader.PendingRow{Pause: &reader.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {

@@ -19,7 +19,8 @@ func paymentInquireCommand() *cobra.Command {
 			"any other answer, and after none, it is parked again. It is never sent. Its dead letter stays open until\n" +
 			"the payment has ended. payment show prints the answer; dead-letter resolve --not-executed needs one that\n" +
 			"is not older than 15 minutes.\n\n" +
-			"Refused (exit code 9) where the rail can't be asked, or while it, its participant or everything is paused.\n\n" +
+			"Refused (exit code 9) where the rail can't be asked, while it, its participant or everything is paused, and\n" +
+			"after a failover or a restore while its lane is suspended.\n\n" +
 			idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

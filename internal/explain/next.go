@@ -56,10 +56,11 @@ func ownNext(line reader.Timeline) string {
 		return fmt.Sprintf("%s in %s: not before %s, by its caller", p.NextAction, Span(Millis(p.DueInMS)),
 			Clock(p.NextAttemptAt))
 	case p != nil && p.DueInMS > 0:
-		return fmt.Sprintf("%s in %s, at %s (%s)%s", p.NextAction, Span(Millis(p.DueInMS)), Clock(p.NextAttemptAt),
-			waitingFor(p), because(last))
+		return fmt.Sprintf("%s in %s, at %s (%s)%s%s", p.NextAction, Span(Millis(p.DueInMS)), Clock(p.NextAttemptAt),
+			waitingFor(p), because(last), oldReplay(line))
 	case p != nil:
-		said := fmt.Sprintf("%s, due since %s%s", p.NextAction, Span(Millis(p.DueInMS)), because(last))
+		said := fmt.Sprintf("%s, due since %s%s%s", p.NextAction, Span(Millis(p.DueInMS)), because(last),
+			oldReplay(line))
 		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case last != nil && last.State.IsClaim():
 		return fmt.Sprintf("in flight with %s for %s; a reaper repairs it if it is open at the claim timeout, "+
@@ -144,6 +145,20 @@ func waitingFor(p *reader.PendingRow) string {
 	default:
 		return "backoff"
 	}
+}
+
+// replayHolds is how long a replay of an unknown outcome is sent to a rail without keys (just_replayed).
+const replayHolds = 15 * time.Minute
+
+// oldReplay says that such a replay may not be sent any more.
+func oldReplay(line reader.Timeline) string {
+	last := lastRow(line)
+	if last == nil || last.State != payment.Replayed || !line.Pending.OutcomeUnknown ||
+		line.Now.Sub(last.CreatedAt) <= replayHolds {
+		return ""
+	}
+	return "; the replay is older than 15 minutes: where the rail keeps no keys, or the caller allows one send, the " +
+		"next claim parks it again"
 }
 
 // because names the row that returned an instruction to pending.
