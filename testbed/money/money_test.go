@@ -47,7 +47,8 @@ func TestMoney(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Injected < 50 || report.Terminal < report.Payments/2 {
+	// A fifth of 300 calls and of those that follow from them: fewer than 30 are drawn once in a million runs.
+	if report.Injected < 30 || report.Terminal < report.Payments/2 {
 		t.Errorf("so little was injected or ended that this proves nothing: %s", report.Line())
 	}
 	for _, name := range []string{"attempts.csv", "options.json", "summary.json", "ledgers"} {
