@@ -74,7 +74,7 @@ func (r *Replies) removed(s streamInfo, i consumerInfo) error {
 	switch {
 	case another:
 		r.gone = max(s.State.FirstSeq, 1) - 1
-		return fmt.Errorf("stream %s was made anew at %s: what the one before it had and was not read is lost",
+		return fmt.Errorf("stream %s was made anew at %s: what the one before it had and was not read may be lost",
 			r.config.Replies.Stream, s.Created.UTC().Format(time.RFC3339))
 	case s.State.FirstSeq <= from || !i.reads(s.Config.Subjects):
 		return nil
