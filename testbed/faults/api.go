@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -62,12 +62,8 @@ func (w *World) admit(ctx context.Context) error {
 // ready.
 func (w *World) StartAPI(ctx context.Context) error {
 	if w.apiAddr == "" {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		w.apiAddr = free.Addr().String()
-		if err := free.Close(); err != nil {
+		var err error
+		if w.apiAddr, err = child.FreeAddr(); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -216,11 +217,17 @@ func (p *Process) AwaitReady(ctx context.Context, addr string) error {
 }
 
 // FreeAddr returns an address on which no process listens at this moment, for programs that can't
-// report which port they got.
+// report which port they got. Its port is below those that systems give to a connection, or to a
+// program that takes any port: another one can't get it before the program listens.
 func FreeAddr() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, last, tries = 10_000, 32_000, 100
+	for n := 1; ; n++ {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first)))
+		if err == nil {
+			return listener.Addr().String(), listener.Close()
+		}
+		if n == tries {
+			return "", err
+		}
 	}
-	return listener.Addr().String(), listener.Close()
 }
