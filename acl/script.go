@@ -23,7 +23,7 @@ var (
 func (m Matrix) SQL(cell string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "-- Roles and grants of cell %q. Run as a superuser in its database, "+
-		"after the migrations.\nBEGIN;\n\n", cell)
+		"after the migrations.\nBEGIN;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\n", cell)
 	for _, role := range m.Roles {
 		fmt.Fprintf(&b, "-- %s: %s.\n", role.Name, role.For)
 	}

@@ -197,3 +197,22 @@ func TestTimelineAccept(t *testing.T) {
 		t.Errorf("a relayer sees %+v, %v", server, err)
 	}
 }
+
+// TestAdminRunsNoFunctionOfOthers: in a database where every login may create functions in schema public, as in one
+// that was upgraded from PostgreSQL 14, a superuser's commands run none of them. quote_ident takes text, and a
+// function of the same name that takes name would be preferred for a role's name.
+func TestAdminRunsNoFunctionOfOthers(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.Exec("GRANT CREATE ON SCHEMA public TO PUBLIC")
+	if _, err := cell.Conn(t, celltest.Ingest).Exec(t.Context(), `
+		CREATE FUNCTION public.quote_ident(name) RETURNS text LANGUAGE plpgsql AS $$
+		BEGIN RAISE EXCEPTION 'the code of a login runs as %', current_user; END $$`); err != nil {
+		t.Fatal(err)
+	}
+	who := at(t, cell)
+	who.want(exitOK, "roles", "diff")
+	who.want(exitOK, "roles", "apply")
+	who.want(exitOK, "migrate", "up")
+	who.want(exitOK, "roles", "login", "railhead_trap_test_login", "--role", "railhead_readonly", "--no-password")
+}

@@ -94,6 +94,8 @@ func adminConfigOf(variable, url string) (*pgx.ConnConfig, error) {
 		return nil, usage(fmt.Errorf("%s: %w", variable, err))
 	}
 	config.RuntimeParams["application_name"] = "railhead-cli"
+	// A superuser's session must find no function in a schema in which others may create some.
+	config.RuntimeParams["search_path"] = "pg_catalog, pg_temp"
 	return config, nil
 }
 
