@@ -162,9 +162,15 @@ func TestOrderBlocksAtABadEnd(t *testing.T) {
 	q.none("it was refused", refusedFor(claim))
 	same(t, "letter", q.letter(first), "FAILED pending")
 	same(t, "blocked by", q.text(`SELECT blocked_by FROM railhead.payment_order_lines`), "FAILED")
+	// A line with a mark is not counted as blocked, and no turn consumes the mark of a paused rail.
+	counted := `SELECT count(*)::text FROM railhead.v_order_heads h WHERE h.blocked_by IS NOT NULL AND NOT h.marked`
 	q.do(`SELECT railhead.triage_dead_letter($1, 'acknowledged', 'a test')`, [16]byte(first))
+	same(t, "counted as blocked once its letter is acknowledged", q.text(counted), "1")
+	q.do(`SELECT railhead.triage_dead_letter($1, 'escalated', 'a test')`, [16]byte(first))
+	same(t, "counted as blocked once its letter is escalated", q.text(counted), "1")
 	q.none("its letter is acknowledged")
 	q.do(`SELECT railhead.triage_dead_letter($1, 'resolved', 'a test')`, [16]byte(first))
+	same(t, "counted as blocked once its letter is closed", q.text(counted), "0")
 	q.only("its letter is closed", second)
 }
 

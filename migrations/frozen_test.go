@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,6 +220,27 @@ func TestDataMigrations(t *testing.T) {
 		if err := checkData(t, all, n, read(t, stem+".before.sql"), read(t, stem+".after.sql")); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestRoutedCallsBetweenMigrateAndRoles: who could call require_directory can do so once the function that it asks
+// has been made, before railhead roles apply has run.
+func TestRoutedCallsBetweenMigrateAndRoles(t *testing.T) {
+	t.Parallel()
+	all, err := migrations.All("railhead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := slices.IndexFunc(all, func(m migrations.Migration) bool { return m.Name == "00038_no_callers_code_as_owner.sql" })
+	err = checkData(t, all, n, "GRANT EXECUTE ON FUNCTION railhead.require_directory TO railhead_ingest",
+		`DO $$ BEGIN
+			IF NOT has_function_privilege('railhead_ingest', 'railhead.require_map()', 'EXECUTE')
+				OR has_function_privilege('railhead_api', 'railhead.require_map()', 'EXECUTE') THEN
+				RAISE EXCEPTION 'ingest and it alone must be able to call require_map';
+			END IF;
+		END $$`)
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -58,8 +58,8 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "definers", Promise: roles,
-			Shows:      "Functions that run with their owner's rights can't be diverted by a caller's objects",
-			Expected:   "search_path = pg_catalog, the cell, pg_temp; tables named in full",
+			Shows:      "Functions that run with their owner's rights can't be diverted by a caller's objects, or types",
+			Expected:   "search_path = pg_catalog, the cell, pg_temp; tables named in full; no argument of any type",
 			Statements: []string{"sql/definers.sql"},
 			whole:      judged("definers"), script: judgement("definers", nil),
 		},

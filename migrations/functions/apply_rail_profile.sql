@@ -56,7 +56,8 @@ BEGIN
     END IF;
     -- What is replayed meanwhile finds the lines and the profile, or is found here: see note_order_change.
     PERFORM pg_advisory_xact_lock(hashtextextended('{cell}.order_of_rail ' || apply_rail_profile.rail_type, 0));
-    -- Of participants that are no longer ordered nothing is kept, because nothing keeps it true.
+    -- What is there of participants that are no longer ordered is removed, because nothing keeps it true. A turn or an act
+    -- that commits later can leave a line or a mark. It has no effect, and a profile that orders them again resets it.
     DELETE FROM {cell}.payment_order_lines h
     WHERE h.rail_type = apply_rail_profile.rail_type
       AND coalesce(apply_rail_profile.profile -> 'order_participants' ->> h.participant_id,

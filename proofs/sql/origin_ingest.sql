@@ -23,7 +23,7 @@ FROM functions f
 WHERE has_function_privilege('railhead_ingest', f.oid, 'EXECUTE')
   AND f.proname NOT IN ('enqueue_payment_outbox', 'enqueue_payment_outbox_batch', 'enqueue_payment_outbox_arrays',
     'payment_status', 'payment_status_batch', 'listen_for_outcomes', 'cell_map', 'cell_bucket',
-    'routing_map', 'require_directory')
+    'routing_map', 'require_directory', 'require_map')
 UNION ALL
 SELECT 'offence', format('railhead_ingest may not execute %s', w.name), 1
 FROM (VALUES ('enqueue_payment_outbox'), ('enqueue_payment_outbox_batch'), ('enqueue_payment_outbox_arrays')) w (name)
