@@ -26,6 +26,34 @@ func (c *cellDesk) moves(other *cellDesk, participant string) {
 	c.must(c.gives(other, bucket))
 }
 
+// TestKeysAreReadAfterTheAct: an operator's login gets the fingerprints of packed keys only once the operator log has
+// who packed the bucket; in one transaction that row could be rolled back.
+func TestKeysAreReadAfterTheAct(t *testing.T) {
+	t.Parallel()
+	east, west := twoCells(t)
+	east.enqueue()
+	bucket, ctx := outbox.BucketOf("participant"), t.Context()
+	east.must(east.operator().FreezeBucket(ctx, bucket, west.name, "a test"))
+	const read = `SELECT railhead.packed_keys(m.bucket, m.version, '', -1, '00000000-0000-0000-0000-000000000000', 100)::text
+		FROM railhead.payment_bucket_moves m`
+	tx, err := east.acts.Begin(ctx)
+	east.must(err)
+	_, err = tx.Exec(ctx, `SELECT railhead.pack_bucket($1)`, bucket)
+	east.must(err)
+	var keys string
+	err = tx.QueryRow(ctx, read).Scan(&keys)
+	wantRefused(t, "fingerprints in the transaction that packs, got "+keys, err, "RH020", "operator log")
+	east.must(tx.Rollback(ctx))
+
+	east.must(east.act(`SELECT railhead.pack_bucket($1)`, bucket))
+	east.must(east.acts.QueryRow(ctx, read).Scan(&keys))
+	if !strings.Contains(keys, "fingerprint") {
+		t.Errorf("the keys of a packed bucket are %s", keys)
+	}
+	same(t, "acts of packing in the log", east.Int(`SELECT count(*) FROM railhead.payment_operator_log
+		WHERE act = 'PACK_BUCKET' AND actor = $1`, celltest.Operator), 1)
+}
+
 // TestActsOnMovedParticipants: an operator goes on to pause and resume a moved participant, and to close and open its
 // gate, in the cell where its payments wait; a name that never enqueued is still refused, if its bucket is the cell's.
 func TestActsOnMovedParticipants(t *testing.T) {

@@ -127,9 +127,8 @@ BEGIN
   UPDATE {cell}.payment_outbox_suspensions s
   SET accepted_at = clock_timestamp(), accepted_by = session_user, reason = accept_timeline.reason
   WHERE s.suspension_id = suspended.suspension_id;
-  INSERT INTO {cell}.payment_operator_log (act, subject, reason, detail)
-  VALUES ('ACCEPT_TIMELINE', format('%s/%s', accept_timeline.system_identifier, accept_timeline.timeline),
-    accept_timeline.reason,
+  PERFORM {cell}.log_operator_act('ACCEPT_TIMELINE',
+    format('%s/%s', accept_timeline.system_identifier, accept_timeline.timeline), NULL, accept_timeline.reason,
     jsonb_strip_nulls(jsonb_build_object('suspension_id', suspended.suspension_id)));
   RETURN NEXT;
 END

@@ -93,8 +93,7 @@ BEGIN
     SELECT h.rail_type, h.participant_id FROM {cell}.payment_order_lines h
     WHERE h.rail_type = apply_rail_profile.rail_type;
   END IF;
-  INSERT INTO {cell}.payment_operator_log (act, subject, reason, detail)
-  VALUES ('APPLY_PROFILE', apply_rail_profile.rail_type, apply_rail_profile.reason,
+  PERFORM {cell}.log_operator_act('APPLY_PROFILE', apply_rail_profile.rail_type, NULL, apply_rail_profile.reason,
     jsonb_build_object('version', apply_rail_profile.version));
   RETURN NEXT;
 END

@@ -17,8 +17,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  INSERT INTO {cell}.payment_operator_log (act, subject, reason)
-  VALUES ('PAUSE_RAIL', auto_pause_rail.rail_type, left(auto_pause_rail.reason, 500));
+  PERFORM {cell}.log_operator_act('PAUSE_RAIL', auto_pause_rail.rail_type, NULL, left(auto_pause_rail.reason, 500));
   RETURN true;
 END
 $$;

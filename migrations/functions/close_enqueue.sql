@@ -19,6 +19,8 @@ CREATE OR REPLACE FUNCTION {cell}.close_enqueue(scope text, name text, reason te
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   -- This limit keeps the marks of all gates, and so the row of payment_outbox_rules, within one

@@ -10,6 +10,8 @@ CREATE OR REPLACE FUNCTION {cell}.create_api_token(token_digest bytea, name text
   requests_per_minute integer DEFAULT NULL, certificate_sha256 bytea DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   id   CONSTANT text := left(encode($1, 'hex'), 16);

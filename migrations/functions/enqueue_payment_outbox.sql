@@ -2,8 +2,10 @@
 --                        [, not_before, expires_at, priority, headers, send_once])
 --   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean, differs text[])
 --   Enqueues one instruction in the caller's transaction. The commit of that transaction waits
---   until the instruction is durable, even if synchronous_commit is off or local. A repeated call,
---   with the same key and the same content, returns the first instruction with replayed = true.
+--   until the instruction is durable, even if synchronous_commit is off or local, unless a function of the
+--   caller's own, with SET synchronous_commit = off, is around the call: what is set here ends with that
+--   function. A repeated call, with the same key and the same content, returns the first instruction with
+--   replayed = true.
 --   differs then names those of not_before, expires_at, priority and send_once that had another
 --   value in the first call; the first values stay in force (payment_outbox_differs). state is that
 --   of payment_outbox_state, or ELSEWHERE if the first call was made in another cell, before the participant

@@ -1,6 +1,9 @@
 -- packed_keys(bucket integer, version integer, after text, after_no bigint, after_id uuid, most integer) -> jsonb
 --   The next keys of the participants of a packed bucket, in the order of participant, number and id, after
---   the given ones: an array of objects, empty at the end.
+--   the given ones: an array of objects, empty at the end. Who reads their fingerprints, and knows all of a
+--   payload but an account, finds that by trying: only a transaction that has written nothing gets them, so
+--   that the operator log has who packed the bucket, and why.
+-- errors:  RH020 the transaction has written something; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_packed_participants, and what moved_keys reads.   writes, locks: nothing.
 -- called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.packed_keys(bucket integer, version integer, after text, after_no bigint,
@@ -17,6 +20,11 @@ DECLARE
   n     integer := 0;
   one   text COLLATE "C";
 BEGIN
+  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = 'the transaction has written something: it could still take back the row of the operator log',
+      HINT = 'Commit pack_bucket first, then call packed_keys in a transaction of its own.';
+  END IF;
   FOR one IN
     SELECT p.participant_id FROM {cell}.payment_packed_participants p
     WHERE p.bucket = $1 AND p.version = $2 AND p.participant_id >= $3 COLLATE "C"

@@ -13,6 +13,8 @@ CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason 
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   paused boolean;

@@ -11,6 +11,8 @@ CREATE OR REPLACE FUNCTION {cell}.pause_rail(rail_type text, reason text, until 
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   was boolean;

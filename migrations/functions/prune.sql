@@ -33,6 +33,8 @@ SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off
 SET jit = off
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 #variable_conflict use_column
 DECLARE

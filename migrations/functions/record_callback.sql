@@ -1,11 +1,14 @@
 -- record_callback(report jsonb) -> text
 --   Records a report that a rail sent on its own initiative, through record_late_outcome and with
 --   its verdicts. Only these fields of the report are used: that the payment was executed or
---   refused, the references and codes, and the worker that received it. A report has no claim
---   number and causes no further send.
+--   refused, the rail's reference and code, the message, and the worker that received it. A report
+--   has no claim number and causes no further send. It has none of Railhead's own codes either: some of
+--   them mark what an operator did. The worker is one that beats as a callback endpoint and is no
+--   role of the server; any other name is replaced by the login.
 -- errors:  RH002 for a state other than DISPATCHED (result EXECUTED, ACCEPTED or none) or FAILED
 --          (result REFUSED), or without the reporting rail; and those of record_late_outcome.
--- reads, writes, locks: as record_late_outcome.   called by: callbacks.
+-- reads:   outbox_heartbeats, and what record_late_outcome reads.
+-- writes, locks: as record_late_outcome.   called by: callbacks.
 CREATE OR REPLACE FUNCTION {cell}.record_callback(report jsonb) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -23,12 +26,15 @@ BEGIN
   END IF;
   RETURN {cell}.record_late_outcome((
     SELECT jsonb_object_agg(e.key, e.value)
-      || jsonb_build_object('dead_reason', CASE report ->> 'state' WHEN 'FAILED' THEN 'FAILED' END)
+      || jsonb_build_object('dead_reason', CASE report ->> 'state' WHEN 'FAILED' THEN 'FAILED' END,
+        'worker_id', coalesce((
+          SELECT h.name FROM {cell}.outbox_heartbeats h
+          WHERE h.name = report ->> 'worker_id' AND h.kind = 'callback'
+            AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = h.name)), session_user))
       || '{"outcome_unknown": false, "provisional": false, "counts_send": false, "delay_ms": 0, "send_count": 0, '
         '"inquiry_count": 0}'
     FROM jsonb_each(report) e
     WHERE e.key IN ('attempt_id', 'outbox_id', 'rail_type', 'state', 'result', 'rail_reference', 'rail_code',
-      'code_table',
-      'error_code', 'error_message', 'worker_id')));
+      'error_message')));
 END
 $$;

@@ -10,7 +10,8 @@
 --          REPEATED  equal evidence is already stored; nothing was appended
 --          CONFLICT  it contradicts recorded evidence; a CONFLICT dead letter is open
 --          RETIRED   its month has left the archive; nothing was appended
--- errors:  RH010 if outbox_id is unknown, or is of another rail than outcome names (a callback is
+-- errors:  RH002 for the codes of operators' acts: RESOLVED, and ASKED in what answers no claim.
+--          RH010 if outbox_id is unknown, or is of another rail than outcome names (a callback is
 --          evidence only of payments of its own rail). RH011 if concurrent writers won every
 --          try: call again. RH011 also if a worker has a refusal that may end the payment
 --          unexecuted, and no component has compared this start of the server with its memory:
@@ -59,6 +60,13 @@ DECLARE
   torn      boolean; -- the rail had already contradicted itself
   tells_of_send boolean; -- it reports a send that a restore forgot
 BEGIN
+  IF o.error_code = 'RESOLVED' OR o.error_code = 'ASKED' AND o.claim_no IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = format('%s marks an act of an operator: it is no code of an outcome', o.error_code),
+      HINT = 'Leave out error_code. An operator records evidence with resolve_payment, and has the rail asked with '
+        'inquire_payment.';
+  END IF;
+  PERFORM {cell}.require_durable_commit();
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not known to this cell', o.outbox_id);

@@ -11,6 +11,8 @@ CREATE OR REPLACE FUNCTION {cell}.redeliver_events(endpoint_id text, since times
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 #variable_conflict use_column
 DECLARE

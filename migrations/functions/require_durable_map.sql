@@ -8,15 +8,13 @@
 --          store_arrivals, complete_arrival.
 CREATE OR REPLACE FUNCTION {cell}.require_durable_map() RETURNS void
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
     RAISE EXCEPTION USING ERRCODE = '25001', MESSAGE = 'the map of cells is changed in READ COMMITTED only',
       HINT = 'Begin the transaction with ISOLATION LEVEL READ COMMITTED.';
   END IF;
-  IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-    PERFORM set_config('synchronous_commit', 'on', true);
-  END IF;
+  PERFORM {cell}.require_durable_commit();
 END
 $$;

@@ -14,6 +14,8 @@ CREATE OR REPLACE FUNCTION {cell}.reschedule_payment(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   waiting {cell}.payment_outbox_pending;

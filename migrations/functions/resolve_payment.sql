@@ -39,6 +39,8 @@ CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   letter  {cell}.payment_dead_letters;

@@ -16,6 +16,7 @@ DECLARE
   act CONSTANT uuid := {cell}.uuidv7();
 BEGIN
   PERFORM {cell}.require_reason(reveal_payload.reason);
+  PERFORM {cell}.require_durable_commit();
   -- One that was never enqueued is not in the registry, and has a payload as well.
   IF NOT EXISTS (SELECT FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = reveal_payload.outbox_id)
     AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = reveal_payload.outbox_id)

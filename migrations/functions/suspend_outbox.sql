@@ -39,6 +39,7 @@ BEGIN
   IF cause IS NULL OR cause NOT IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY') THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%L is not a cause of a suspension', cause);
   END IF;
+  PERFORM {cell}.require_durable_commit();
   -- Only acceptances of this start and this timeline count: others may have the times of another
   -- server's clock.
   IF EXISTS (
