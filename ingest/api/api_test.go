@@ -355,6 +355,39 @@ func TestReads(t *testing.T) {
 	d.want("none", d.call("POST", "/v1/instructions/"+payment.NewID().String()+"/cancel", `{"reason": "withdrawn"}`), 404)
 }
 
+// TestPagesSayWhatTheyAnswer: a caller can hold an empty page to its call only if it says what was asked.
+func TestPagesSayWhatTheyAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	made := d.post(valid, "k-1")
+	d.want("enqueue", made, 201)
+	id := made.field("outbox_id")
+	for path, want := range map[string]string{
+		"?participant_id=p1": `{"participant_id":"p1"}`,
+		"?participant_id=p1&instruction_id=i-%2B%22+9&idempotency_key=k%26": `{"participant_id":"p1",` +
+			`"instruction_id":"i-+\" 9","idempotency_key":"k&"}`,
+		"?participant_id=p1&instruction_id=&idempotency_key=k-1": `{"participant_id":"p1","idempotency_key":"k-1"}`,
+		"?participant_id=p1&after=Mg&limit=7&state=FAILED":       `{"participant_id":"p1","after":"Mg","state":"FAILED"}`,
+		"/" + strings.ToUpper(id) + "/attempts":                  `{"outbox_id":"` + id + `"}`,
+		"/" + id + "/attempts?after=3&limit=7":                   `{"outbox_id":"` + id + `","after":3}`,
+	} {
+		got := d.call("GET", "/v1/instructions"+path, "")
+		d.want(path, got, 200)
+		var page struct {
+			Query json.RawMessage `json:"query"`
+		}
+		if err := json.Unmarshal([]byte(got.text), &page); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.ReplaceAll(string(page.Query), `\u0026`, "&"); said != want {
+			t.Errorf("%s: the page says that it answers %q, want %s", path, said, want)
+		}
+		if kept := got.header.Get("Cache-Control"); kept != "no-store" {
+			t.Errorf("%s: Cache-Control is %q, want no-store", path, kept)
+		}
+	}
+}
+
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})

@@ -13,7 +13,7 @@ import (
 
 // Version is the version of the contract. The first number is in each path, and changes with what
 // breaks a caller. The second changes with an added field, operation or state.
-const Version = "1.3.0"
+const Version = "1.4.0"
 
 const about = "Accepts payment instructions and reports what became of them: " +
 	"never lost, never paid twice, always explainable.\n\n" +

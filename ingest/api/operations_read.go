@@ -65,10 +65,18 @@ type attemptsInput struct {
 	Limit    int    `query:"limit" minimum:"1" maximum:"200" default:"100"`
 }
 
+// attemptQuery is what a page of attempts answers. Without it an empty page says nothing: something on the way may
+// have answered, or a cache with the page of another instruction.
+type attemptQuery struct {
+	OutboxID string `json:"outbox_id" format:"uuid"`
+	After    int    `json:"after,omitempty" doc:"Absent: 0"`
+}
+
 type attemptsOutput struct {
 	Body struct {
-		Items []row `json:"items" nullable:"false"`
-		Next  *int  `json:"next,omitempty" doc:"The value of after for the next page; absent on the last page"`
+		Query attemptQuery `json:"query" doc:"What the page answers. A caller compares it with its call before it takes an empty page for no attempt"`
+		Items []row        `json:"items" nullable:"false"`
+		Next  *int         `json:"next,omitempty" doc:"The value of after for the next page; absent on the last page"`
 	}
 }
 
@@ -84,6 +92,7 @@ func (a *API) attempts(ctx context.Context, input *attemptsInput) (*attemptsOutp
 		return nil, a.refused(ctx, opAttempts, err)
 	}
 	out := &attemptsOutput{}
+	out.Body.Query = attemptQuery{OutboxID: id.String(), After: input.After}
 	out.Body.Items = make([]row, len(rows))
 	for n, r := range rows {
 		out.Body.Items[n] = row{
@@ -108,10 +117,20 @@ type listInput struct {
 	IdempotencyKey string `query:"idempotency_key" maxLength:"128" doc:"Only the instruction that was enqueued over HTTP under this key"`
 }
 
+// instructionQuery is what a page of instructions answers, as it was sent.
+type instructionQuery struct {
+	ParticipantID  string `json:"participant_id"`
+	After          string `json:"after,omitempty"`
+	State          string `json:"state,omitempty"`
+	InstructionID  string `json:"instruction_id,omitempty"`
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+}
+
 type listOutput struct {
 	Body struct {
-		Items []seen `json:"items" nullable:"false"`
-		Next  string `json:"next,omitempty" doc:"The value of after for the next page; absent on the last page"`
+		Query instructionQuery `json:"query" doc:"What the page answers, as it was sent. A caller compares it with its call before it takes an empty page for no instruction"`
+		Items []seen           `json:"items" nullable:"false"`
+		Next  string           `json:"next,omitempty" doc:"The value of after for the next page; absent on the last page"`
 	}
 }
 
@@ -136,6 +155,8 @@ func (a *API) list(ctx context.Context, input *listInput) (*listOutput, error) {
 		return nil, a.refused(ctx, opList, err)
 	}
 	out := &listOutput{}
+	out.Body.Query = instructionQuery{ParticipantID: input.ParticipantID, After: input.After, State: input.State,
+		InstructionID: input.InstructionID, IdempotencyKey: input.IdempotencyKey}
 	out.Body.Items = make([]seen, 0, len(found))
 	for _, each := range found {
 		if input.State == "" || each.State == input.State {

@@ -181,6 +181,17 @@ export interface components {
              * @description The value of after for the next page; absent on the last page
              */
             next?: number;
+            /** @description What the page answers. A caller compares it with its call before it takes an empty page for no attempt */
+            query: components["schemas"]["AttemptQuery"];
+        };
+        AttemptQuery: {
+            /**
+             * Format: int64
+             * @description Absent: 0
+             */
+            after?: number;
+            /** Format: uuid */
+            outbox_id: string;
         };
         BatchInstruction: {
             /**
@@ -366,6 +377,15 @@ export interface components {
             items: components["schemas"]["InstructionStatus"][];
             /** @description The value of after for the next page; absent on the last page */
             next?: string;
+            /** @description What the page answers, as it was sent. A caller compares it with its call before it takes an empty page for no instruction */
+            query: components["schemas"]["InstructionQuery"];
+        };
+        InstructionQuery: {
+            after?: string;
+            idempotency_key?: string;
+            instruction_id?: string;
+            participant_id: string;
+            state?: string;
         };
         InstructionStatus: {
             /**
