@@ -25,10 +25,12 @@ type shown struct {
 	Differs  []string `json:"differs"`
 }
 
-// whole returns an error unless it is an instruction of the API.
+// whole returns an error unless it is an instruction of the API. The error quotes nothing of what has answered.
 func (s *shown) whole() (err error) {
-	s.Status.OutboxID, err = payment.ParseID(s.OutboxID)
-	return err
+	if s.Status.OutboxID, err = payment.ParseID(s.OutboxID); err != nil {
+		return errors.New("it has no instruction's id")
+	}
+	return nil
 }
 
 // errAnother is the error if an answer is about another payment: something on the way, such as a cache that knows a
@@ -61,19 +63,38 @@ func (s *shown) receipt() payment.Receipt {
 		Replayed: s.Replayed, Differs: s.Differs}
 }
 
+// question is what a page of instructions says that it answers.
+type question struct {
+	ParticipantID  string `json:"participant_id"`
+	After          string `json:"after"`
+	State          string `json:"state"`
+	InstructionID  string `json:"instruction_id"`
+	IdempotencyKey string `json:"idempotency_key"`
+}
+
 // page is a page of instructions in an answer, which have to be those of a participant with a key.
 type page struct {
-	Items         *[]shown `json:"items"`
+	Query         *question `json:"query"`
+	Items         *[]shown  `json:"items"`
 	participantID string
 	key           payment.Key
 }
 
-func (p *page) clear() { p.Items = nil }
+func (p *page) clear() { p.Query, p.Items = nil, nil }
 
-// whole returns an error unless it is a page of the API. That has no null in the place of no items.
+// whole returns an error unless it is a page of the API that answers the question. That has no null in the place of no
+// items. A page of an older API does not say what it answers: only the payments in it do, so that an empty one, which
+// anything on the way may have answered as well, says nothing.
 func (p *page) whole() error {
-	if p.Items == nil {
+	asked := question{ParticipantID: p.participantID, InstructionID: p.key.InstructionID,
+		IdempotencyKey: p.key.IdempotencyKey}
+	switch {
+	case p.Items == nil:
 		return errors.New("it is not a page of instructions")
+	case p.Query == nil && len(*p.Items) == 0:
+		return errors.New("it is an empty page that does not say what it answers, as of an API before version 1.4.0")
+	case p.Query != nil && *p.Query != asked:
+		return errors.New("it is a page about something else")
 	}
 	for n := range *p.Items {
 		each := &(*p.Items)[n]

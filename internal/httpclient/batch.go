@@ -144,7 +144,7 @@ func (h *HTTP) sendBatch(
 		if json.Unmarshal(lines.Bytes(), &said) != nil {
 			continue
 		}
-		if said.End {
+		if said.End && (said.refuses() || said.Problem == nil && said.Status == http.StatusOK) {
 			if err = said.ends(all, err); said.Problem != nil {
 				after = max(after, said.Problem.After)
 			}
@@ -155,19 +155,20 @@ func (h *HTTP) sendBatch(
 		}
 		at := said.Line - 1
 		switch {
-		case said.Instruction != nil:
+		case said.Instruction != nil && said.Status >= 200 && said.Status < 300:
 			in := ins[open[at]]
 			key := payment.Key{InstructionID: in.InstructionID, IdempotencyKey: in.IdempotencyKey}
 			if said.Instruction.whole() == nil && said.Instruction.of(in.ParticipantID, key) == nil {
 				all[at], results[open[at]] = lineTaken, outbox.ReceiptOrFault{Receipt: said.Instruction.receipt()}
 			}
-		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
+		case !said.refuses(): // it is not the API's word
+		case said.Status < 500 && said.Status != http.StatusTooManyRequests:
 			fault, ok := errors.AsType[*outbox.Fault](said.Problem.errOf(http.MethodPost, said.Status))
 			if !ok {
 				fault = &outbox.Fault{SQLState: outbox.StateInvalid, Message: said.Problem.Title}
 			}
 			all[at], results[open[at]] = lineRefused, outbox.ReceiptOrFault{Fault: fault}
-		case said.Problem != nil:
+		default:
 			after = max(after, said.Problem.After)
 			results[open[at]].Fault = nil
 			if err = said.Problem.errOf(http.MethodPost, said.Status); !errors.Is(err, outbox.ErrCommitUnknown) {
@@ -187,6 +188,9 @@ func (h *HTTP) sendBatch(
 	}
 	return all, false, inSeconds(err, after)
 }
+
+// refuses reports whether the line has a problem of the API.
+func (l line) refuses() bool { return l.Status >= 400 && l.Problem != nil && l.Problem.ofAPI() }
 
 // ends notes what the end line states: the lines behind those that it counts were not read, so this call has not
 // stored them. It returns the error of the call, which was err so far. That of unread lines is never a refusal,

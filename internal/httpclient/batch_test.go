@@ -27,11 +27,14 @@ func ofBatch(says ...string) (*http.Response, error) {
 	return answer(http.StatusOK, all)
 }
 
+// typed is the type of a problem of a line: it is the API's.
+const typed = `"type": "` + outbox.ProblemsAt + "unavailable" + outbox.ProblemsEnd + `", `
+
 const (
-	drained = `{"end": true, "status": 503, "lines": 1, "problem": {"title": "no", "commit": "none", "retry_after": 30}}`
-	unread  = `{"end": true, "status": 503, "problem": {"title": "later", "commit": "none", "retry_after": 3600}}`
-	lineTwo = `{"line": 2, "status": 422, "problem": {"title": "refused", "code": "RH002"}}`
-	lineOne = `{"line": 1, "status": 422, "problem": {"title": "refused", "code": "RH002"}}`
+	drained = `{"end": true, "status": 503, "lines": 1, "problem": {` + typed + `"title": "no", "commit": "none", "retry_after": 30}}`
+	unread  = `{"end": true, "status": 503, "problem": {` + typed + `"title": "later", "commit": "none", "retry_after": 3600}}`
+	lineTwo = `{"line": 2, "status": 422, "problem": {` + typed + `"title": "refused", "code": "RH002"}}`
+	lineOne = `{"line": 1, "status": 422, "problem": {` + typed + `"title": "refused", "code": "RH002"}}`
 	ended   = `{"end": true, "status": 200, "lines": 2}`
 	first   = `{"line": 1, stored}`
 )
@@ -42,7 +45,7 @@ const (
 func TestLinesThatWereNotRead(t *testing.T) {
 	t.Parallel()
 	unknown := outbox.ErrCommitUnknown
-	tooLarge := `{"end": true, "status": 413, "problem": {"title": "too large"}}`
+	tooLarge := `{"end": true, "status": 413, "problem": {` + typed + `"title": "too large"}}`
 	for what, c := range map[string]struct {
 		says  [][]string // the last one again and again
 		want  error
@@ -58,8 +61,8 @@ func TestLinesThatWereNotRead(t *testing.T) {
 		"never read, too large":   {[][]string{{tooLarge}}, outbox.ErrBusy, 0, 6},
 		"never read, all is well": {[][]string{{`{"end": true, "status": 200}`}}, outbox.ErrBusy, 0, 6},
 		"ended in doubt": {[][]string{
-			{`{"line": 1, "status": 503, "problem": {"title": "unknown", "commit": "unknown"}}`,
-				`{"end": true, "status": 503, "lines": 1, "problem": {"title": "unknown", "commit": "unknown", "retry_after": 1}}`},
+			{`{"line": 1, "status": 503, "problem": {` + typed + `"title": "unknown", "commit": "unknown"}}`,
+				`{"end": true, "status": 503, "lines": 1, "problem": {` + typed + `"title": "unknown", "commit": "unknown", "retry_after": 1}}`},
 			{first, lineTwo, ended}}, nil, time.Second, 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -146,7 +149,7 @@ func (e ending) batch(t *testing.T, begins ...string) (results []outbox.ReceiptO
 func TestBatchThatIsStoredInPart(t *testing.T) {
 	t.Parallel()
 	sealed := errors.New("the vault is sealed")
-	full := `{"line": 1, "status": 429, "problem": {"title": "full"}}`
+	full := `{"line": 1, "status": 429, "problem": {` + typed + `"title": "full"}}`
 	for what, c := range map[string]ending{
 		"never read":         {says: []string{unread}, want: outbox.ErrBusy},
 		"under a quota":      {says: []string{full, `{"end": true, "status": 200, "lines": 1}`}, want: outbox.ErrBusy},

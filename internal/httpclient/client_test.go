@@ -268,7 +268,7 @@ func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 	}
 	line := func(status int, commit string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
-			fmt.Fprintf(w, `{"line": 1, "status": %d, "problem": {"title": "refused", "status": %d, "commit": %q}}`+"\n", status,
+			fmt.Fprintf(w, `{"line": 1, "status": %d, "problem": {`+typed+`"title": "refused", "status": %d, "commit": %q}}`+"\n", status,
 				status, commit)
 		}
 	}

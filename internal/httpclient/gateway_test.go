@@ -127,7 +127,7 @@ func TestSeveralPayments(t *testing.T) {
 		"":                outbox.ErrNotFound,
 	} {
 		client := over(t, func(*http.Request) (*http.Response, error) {
-			return answer(http.StatusOK, `{"items": [`+text+`]}`)
+			return answer(http.StatusOK, pageOf(text))
 		})
 		for range 2 {
 			status, err := client.Status(t.Context(), payment.Key{InstructionID: "i", IdempotencyKey: "k"})
@@ -199,7 +199,7 @@ func TestAnotherPayment(t *testing.T) {
 				case strings.HasSuffix(request.URL.Path, "/batch"):
 					return answer(http.StatusOK, `{"line": 1, "status": 201, "instruction": `+text+"}\n"+ended)
 				case request.Method == http.MethodGet && request.URL.Path == "/v1/instructions":
-					return answer(http.StatusOK, `{"items": [`+text+`]}`)
+					return answer(http.StatusOK, pageOf(text))
 				default:
 					return answer(http.StatusOK, text)
 				}
@@ -235,7 +235,7 @@ func TestNothingIsLeftOfARejectedAnswer(t *testing.T) {
 						`["expires_at"], "outbox_id": %q}`, payment.NewID())
 				}
 				if request.Method == http.MethodGet {
-					text = `{"items": [` + text + `]}`
+					text = pageOf(text)
 				}
 				return answer(http.StatusOK, text)
 			})

@@ -251,11 +251,11 @@ func (h *HTTP) once(
 			into.clear() // of what an earlier attempt was answered nothing counts
 			err = json.Unmarshal(text, into)
 		}
-		if err == nil {
-			err = into.whole()
-		}
 		if err != nil {
 			return false, fmt.Errorf("%w: the answer was cut, or is not the API's", silence(method))
+		}
+		if err := into.whole(); err != nil {
+			return false, fmt.Errorf("%w: the answer is not the API's to this call: %w", silence(method), err)
 		}
 		return true, nil
 	default:

@@ -100,7 +100,7 @@ func TestBatchUnderAQuota(t *testing.T) {
 				if n < 2 {
 					fmt.Fprintf(&said, `{"line": %d, "status": 201, "instruction": {"outbox_id": %q}}`+"\n", n+1, payment.NewID())
 				} else {
-					fmt.Fprintf(&said, `{"line": %d, "status": 429, "problem": {"title": "full", "retry_after": %d}}`+"\n", n+1,
+					fmt.Fprintf(&said, `{"line": %d, "status": 429, "problem": {`+typed+`"title": "full", "retry_after": %d}}`+"\n", n+1,
 						min(5*(n-1), 20))
 				}
 			}

@@ -8,11 +8,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // errNotSent is the error if an attempt has ended before anything was sent, so that it has stored nothing.
 var errNotSent = errors.New("nothing was sent")
+
+// errOlder is the error if an answer was made before the call: a cache has kept it, although the API forbids that. What
+// it says of a payment, such as that there is none, need not be so any more.
+var errOlder = errors.New("the answer is older than the call: a cache on the way has kept it")
 
 // sent is the answer to a request. What it refuses is said of the last connection alone if it was sent over several.
 type sent struct {
@@ -59,9 +66,22 @@ func (h *HTTP) send(
 			errNotSent)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
+	began := time.Now()
 	response, err := h.client.Do(request)
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" && connections.Load() == 0 {
 		return sent{}, fmt.Errorf("%w: %w", errNotSent, err)
 	}
+	if err == nil && older(response, time.Since(began)) {
+		response.Body.Close()
+		return sent{}, errOlder
+	}
 	return sent{response, connections.Load() > 1}, err
+}
+
+// older reports whether an answer says that it was made before the call, which took so long. Some proxies count the
+// time of the call itself, in whole seconds.
+func older(response *http.Response, took time.Duration) bool {
+	first, _, _ := strings.Cut(response.Header.Get("Age"), ",")
+	age, _ := strconv.ParseInt(strings.TrimSpace(first), 10, 64) //nolint:errcheck // what is no number is no age
+	return age > int64((took+time.Second-1)/time.Second)
 }

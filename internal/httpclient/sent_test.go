@@ -147,7 +147,7 @@ func TestSentOverTwoConnections(t *testing.T) {
 		own.CloseIdleConnections()
 		server.Close()
 	}
-	for _, text := range []string{lineOne + "\n" + ended, unread, `{"line": 1, "status": 429, "problem": {"title": "full"}}`,
+	for _, text := range []string{lineOne + "\n" + ended, unread, `{"line": 1, "status": 429, "problem": {` + typed + `"title": "full"}}`,
 		ofAPI("unauthorized", `"title": "no"`), ofAPI("unavailable", `"title": "no", "commit": "none", "retry_after": 30`)} {
 		synctest.Test(t, func(t *testing.T) {
 			client := over(t, func(request *http.Request) (*http.Response, error) {
@@ -193,12 +193,12 @@ func TestMomentsThatJSONLacks(t *testing.T) {
 func TestLineRefusedForNow(t *testing.T) {
 	t.Parallel()
 	const (
-		closed  = `{"line": %d, "status": 503, "problem": {"title": "closed", "code": "RH014", "commit": "none"}}`
-		busy    = `{"line": %d, "status": 503, "problem": {"title": "busy", "commit": "none"}}`
-		unclear = `{"line": %d, "status": 500, "problem": {"title": "failed", "code": "RH014", "commit": "unknown"}}`
-		doubt   = `{"line": %d, "status": 503, "problem": {"title": "unknown", "commit": "unknown"}}`
+		closed  = `{"line": %d, "status": 503, "problem": {` + typed + `"title": "closed", "code": "RH014", "commit": "none"}}`
+		busy    = `{"line": %d, "status": 503, "problem": {` + typed + `"title": "busy", "commit": "none"}}`
+		unclear = `{"line": %d, "status": 500, "problem": {` + typed + `"title": "failed", "code": "RH014", "commit": "unknown"}}`
+		doubt   = `{"line": %d, "status": 503, "problem": {` + typed + `"title": "unknown", "commit": "unknown"}}`
 		ended1  = `{"end": true, "status": 200, "lines": 1}`
-		none    = `{"end": true, "status": 503, "problem": {"title": "later", "commit": "none"}}`
+		none    = `{"end": true, "status": 503, "problem": {` + typed + `"title": "later", "commit": "none"}}`
 	)
 	of := func(line string, n int) string { return fmt.Sprintf(line, n) }
 	for what, c := range map[string]struct {
