@@ -139,13 +139,16 @@ export class Railhead {
     })
   }
 
-  /** One page of the archive's rows about an instruction. */
+  /** One page of the archive's rows about an instruction. An API before version 1.4.0 does not say of which: its pages are not taken. */
   attempts(outboxId: string, options: CallOptions & { after?: number; limit?: number } = {}): Promise<AttemptPage> {
     const query = queryOf({ after: options.after, limit: options.limit })
-    return this.#json({ method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}/attempts${query}`, signal: options.signal, whole: isPage })
+    return this.#json({
+      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}/attempts${query}`, signal: options.signal,
+      whole: (value) => isAttemptsOf(value, outboxId, options.after),
+    })
   }
 
-  /** One page of a participant's instructions. */
+  /** One page of a participant's instructions. An empty one of an API before version 1.4.0, which does not say what it answers, is not taken. */
   list(options: ListOptions): Promise<InstructionPage> {
     const query = queryOf({
       participant_id: options.participantId, after: options.after, limit: options.limit, state: options.state,
@@ -169,7 +172,7 @@ export class Railhead {
     return this.#json({
       method: 'POST', path: `/v1/instructions/${encodeURIComponent(outboxId)}/cancel`, headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ reason }), signal: options.signal,
-      whole: (value) => isWithId(value, outboxId),
+      whole: (value) => isWithId(value, outboxId) && (value as InstructionStatus).state === 'CANCELLED',
     })
   }
 
@@ -216,14 +219,15 @@ export class Railhead {
       let read = open.length // without an end line all of them may have been
       for (const text of answer.text.split('\n')) {
         const line = parsed<BatchLine>(text)
-        if (line?.end) {
+        if (line?.end && (refuses(line) || (line.status === 200 && !line.problem))) {
           read = line.lines ?? 0
           if (read < open.length) failure = notRead(line.problem)
         }
-        const at = line?.line === undefined ? undefined : open[line.line - 1]
-        const foreign = at !== undefined && line?.instruction && !isOf(line.instruction, instructions[at]!, instructions[at]!.idempotency_key)
-        if (line && at !== undefined && !foreign) said.set(at, { ...line, line: at + 1 })
         after = String(Math.max(Number(after ?? 0), line?.problem?.retry_after ?? 0))
+        const at = line?.line === undefined ? undefined : open[line.line - 1]
+        if (!line || at === undefined) continue
+        // Anything else is not the API's word on the line.
+        if (isStored(line, instructions[at]!) || refuses(line)) said.set(at, { ...line, line: at + 1 })
       }
       for (const [at, n] of open.entries()) {
         const line = said.get(n)
@@ -260,7 +264,7 @@ export class Railhead {
       if (answer.status >= 200 && answer.status < 300) {
         const value = parsed<T>(answer.text)
         if (value !== undefined && request.whole?.(value) !== false) return value
-        failure = new Error("the answer was cut, or is not the API's")
+        failure = new Error("the answer was cut, or is not the API's to this call, as an empty page that does not say what it answers")
         doubtful ||= writes
         continue
       }
@@ -290,6 +294,7 @@ export class Railhead {
       return { sent: false, failure: new NotSentError(failed) }
     }
     try {
+      const began = performance.now()
       const timeout = AbortSignal.timeout(this.#options.timeoutMs + (request.patienceMs ?? 0))
       const response = await this.#fetch(this.#options.baseUrl + request.path, {
         method: request.method,
@@ -298,6 +303,12 @@ export class Railhead {
         redirect: 'error', // a token goes to the host that was named, and nowhere else
         signal: request.signal ? AbortSignal.any([request.signal, timeout]) : timeout,
       })
+      // A cache has kept what is older than the call, although the API forbids that. Some proxies count the time of the
+      // call itself, in whole seconds.
+      if (Number.parseInt(response.headers.get('Age') ?? '', 10) > Math.ceil((performance.now() - began) / 1000)) {
+        await response.body?.cancel()
+        throw new Error('the answer is older than the call: a cache on the way has kept it')
+      }
       return { status: response.status, text: await response.text(), retryAfter: response.headers.get('Retry-After') }
     } catch (failed) {
       return { sent: true, failure: failed }
@@ -343,13 +354,28 @@ function parsed<T>(text: string): T | undefined {
 /** The types of problems (RFC 9457, section 3.1.1) are pages under it. An error without one is not the API's. */
 const problemsAt = 'https://github.com/railhead-pay/railhead/blob/main/docs/problems/'
 
+function isProblem(value: Problem | null | undefined): value is Problem {
+  return typeof value?.type === 'string' && value.type.startsWith(problemsAt) && typeof value.title === 'string'
+}
+
 function problemOf(text: string): Problem | undefined {
   const value = parsed<Problem>(text)
-  return typeof value?.type === 'string' && value.type.startsWith(problemsAt) && typeof value.title === 'string' ? value : undefined
+  return isProblem(value) ? value : undefined
+}
+
+/** Whether a line of a batch says that its instruction is stored. */
+function isStored({ status, instruction }: BatchLine, asked: BatchInstruction): boolean {
+  return status >= 200 && status < 300 && isOf(instruction, asked, asked.idempotency_key)
+}
+
+/** Whether a line of a batch has a problem of the API. */
+function refuses({ status, problem }: BatchLine): boolean {
+  return status >= 400 && isProblem(problem)
 }
 
 function isInstruction(value: unknown): boolean {
-  return typeof (value as InstructionStatus | null)?.outbox_id === 'string'
+  const got = value as InstructionStatus | null | undefined
+  return typeof got?.outbox_id === 'string' && typeof got.state === 'string'
 }
 
 /** Whether an answer is about the instruction: a cache on the way may know its key, and not its participant. */
@@ -359,15 +385,30 @@ function isOf(value: unknown, instruction: Instruction, idempotencyKey: string):
     got?.participant_id === instruction.participant_id && got?.idempotency_key === idempotencyKey
 }
 
-function isPage(value: unknown): boolean {
-  return Array.isArray((value as InstructionPage | null)?.items)
-}
-
-/** Whether an answer is a page of what is listed; of a payment in another cell the API may not know the key. */
-function isPageOf(value: unknown, { participantId, instructionId, idempotencyKey }: ListOptions): boolean {
-  return isPage(value) && (value as InstructionPage).items.every((each) => isInstruction(each) && each.participant_id === participantId &&
+/**
+ * Whether an answer is a page of what is listed; of a payment in another cell the API may not know the key. Anything on
+ * the way may answer an empty page, and a cache that of another question: a page says what it answers. That of an older
+ * API does not; only the instructions in it do.
+ */
+function isPageOf(value: unknown, { participantId, after, state, instructionId, idempotencyKey }: ListOptions): boolean {
+  const { query, items } = (value ?? {}) as Partial<InstructionPage>
+  const asked = { participant_id: participantId, after, state, instruction_id: instructionId, idempotency_key: idempotencyKey }
+  if (!Array.isArray(items) || !(query ? isAnswerTo(query, asked) : items.length > 0)) return false
+  return items.every((each) => isInstruction(each) && each.participant_id === participantId && (!state || each.state === state) &&
     (instructionId === undefined || each.instruction_id === instructionId) &&
     (idempotencyKey === undefined || each.idempotency_key === idempotencyKey || (each.state === 'ELSEWHERE' && each.idempotency_key === '')))
+}
+
+/** Whether an answer is a page of an instruction's attempts, whose rows do not name it. */
+function isAttemptsOf(value: unknown, outboxId: string, after: number | undefined): boolean {
+  const { query, items } = (value ?? {}) as Partial<AttemptPage>
+  return Array.isArray(items) && isAnswerTo(query, { outbox_id: outboxId.toLowerCase(), after: after || undefined })
+}
+
+/** Whether a page says that it answers a question. A parameter that is empty is as one that is absent. */
+function isAnswerTo(said: object | null | undefined, asked: Record<string, string | number | undefined>): boolean {
+  const got = (said ?? {}) as Record<string, unknown>
+  return Object.entries(asked).every(([name, value]) => (got[name] ?? '') === (value ?? ''))
 }
 
 /** Whether an answer is about an instruction, whose id may be written in capitals. */

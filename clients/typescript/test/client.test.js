@@ -18,7 +18,7 @@ const type = 'https://github.com/railhead-pay/railhead/blob/main/docs/problems/u
 // The lines of an answer, with the instructions that the lines of the call ask for.
 const answering = (init, lines) => {
   const asked = String(init.body).trim().split('\n').map((line) => JSON.parse(line))
-  return new Response(lines.map((line) => JSON.stringify({ ...line, ...(line.instruction && { instruction: { outbox_id: 'x', ...asked[line.line - 1] } }) }) + '\n').join(''))
+  return new Response(lines.map((line) => JSON.stringify({ ...line, ...(line.instruction && { instruction: { outbox_id: 'x', state: 'PENDING', ...asked[line.line - 1] } }), ...(line.problem && { problem: { type, ...line.problem } }) }) + '\n').join(''))
 }
 const key = (n) => ({ idempotencyKey: `ts-${run}-${n}-key` })
 
@@ -116,7 +116,7 @@ test('a batch under a quota', async () => {
 test('an earlier attempt may have stored', async () => {
   const problem = (status, commit) => ({ status, text: JSON.stringify({ type, title: 'refused', status, commit }) })
   const none = problem(503, 'none'), unknown = problem(503, 'unknown'), expired = problem(401), cut = { status: 201, text: '{"outbox' }
-  const line = (status, commit) => ({ status: 200, text: JSON.stringify({ line: 1, status, problem: { title: 'refused', status, commit } }) + '\n' })
+  const line = (status, commit) => ({ status: 200, text: JSON.stringify({ line: 1, status, problem: { type, title: 'refused', status, commit } }) + '\n' })
   const lost = undefined
   const cases = [
     [false, [none], RailheadError], [false, [expired], RailheadError], [false, [none, expired], RailheadError],
@@ -199,7 +199,7 @@ test('without a token nothing is sent', async () => {
 
 test('a batch that is stored in part', async () => {
   const line = (line, status) => ({ line, status, ...(status < 300 ? { instruction: {} } : { problem: { title: 'refused', status } }) })
-  const end = (lines) => ({ end: true, status: 503, lines, problem: { title: 'ended', status: 503, commit: 'none' } })
+  const end = (lines) => ({ end: true, status: 503, lines, problem: { type, title: 'ended', status: 503, commit: 'none' } })
   const sealed = new Error('the vault is sealed'), enough = new Error('enough')
   const refused = (status) => (e) => e instanceof RailheadError && e.status === status && !e.mayBeDone
   const notSent = (e) => e instanceof NotSentError && e.cause === sealed
@@ -280,7 +280,7 @@ test('a line that is too long', async () => {
 })
 
 test('what is not answered by the API refuses nothing', async () => {
-  const texts = ['', 'default backend - 404', 'null', '[]', '{"status": "ok"}', '{"items": null}', '{"title": "no", "commit": "none"}',
+  const texts = ['', 'default backend - 404', 'null', '[]', '{"status": "ok"}', '{"items": null}', '{"items": [], "page": 1, "error": "no hosts"}', '{"query": null, "items": []}', '{"title": "no", "commit": "none"}',
     '{"type": "about:blank", "title": "no", "commit": "none"}', '{"code": "RH002", "title": "no"}']
   for (const status of [200, 201, 202, 203, 400, 401, 403, 404, 408, 409, 422, 425, 429, 499, 500, 502, 503, 504]) {
     for (const text of texts) {
@@ -319,7 +319,7 @@ test('a token that no header can contain is not sent', async () => {
 })
 
 test('an answer about another payment is none', async () => {
-  const mine = { outbox_id: 'x', ...instruction(995), idempotency_key: key(995).idempotencyKey }
+  const mine = { outbox_id: 'x', state: 'PENDING', ...instruction(995), idempotency_key: key(995).idempotencyKey }
   for (const other of [{}, { instruction_id: 'other' }, { participant_id: 'p2' }, { idempotency_key: 'other' }]) {
     const scripted = new Railhead({
       baseUrl, token, attempts: 2, backoffMs: 1,
@@ -341,5 +341,113 @@ test('what is no trace prevents no payment', async () => {
   for (const traceparent of ['a\nb', '\u20ac', 'x'.repeat(40_000)]) {
     const made = await client.enqueue(instruction(996), { ...key(996), traceparent })
     assert.equal(made.instruction_id, instruction(996).instruction_id)
+  }
+})
+
+test('a page says what it answers', async () => {
+  const made = await client.enqueue(instruction(1000), key(1000))
+  const none = { participantId: 'p1', instructionId: `ts-${run}-none`, idempotencyKey: `ts "&+${run}`, state: 'PENDING', limit: 7 }
+  assert.deepEqual((await client.list(none)).items, [])
+  assert.deepEqual((await client.list({ participantId: 'p1', state: 'CONFLICT', after: 'MQ' })).items, [])
+  assert.deepEqual((await client.attempts(made.outbox_id.toUpperCase())).items, [])
+  assert.deepEqual((await client.attempts(made.outbox_id, { after: 3 })).items, [])
+
+  const item = { outbox_id: 'x', state: 'FAILED', ...instruction(1001), idempotency_key: key(1001).idempotencyKey }
+  const asked = { participantId: 'p1', instructionId: item.instruction_id, idempotencyKey: item.idempotency_key, state: 'FAILED', after: 'MQ' }
+  const query = { participant_id: 'p1', instruction_id: item.instruction_id, idempotency_key: item.idempotency_key, state: 'FAILED', after: 'MQ' }
+  const less = (name) => ({ ...query, [name]: undefined })
+  const others = [
+    {}, 'p1', [], ...Object.keys(query).map(less), { ...query, participant_id: 'p2' }, { ...query, instruction_id: 'other' },
+    { ...query, idempotency_key: 'other' }, { ...query, state: 'PENDING' }, { ...query, after: 'Mg' },
+  ]
+  const row = { attempt_no: 4, state: 'FAILED', created_at: '2026-11-30T09:00:00Z' }
+  const cases = [ // what answers, the way, and whether it is taken
+    [{ query, items: [] }, 'list', true], [{ query, items: [item] }, 'list', true], [{ items: [item] }, 'list', true],
+    [{ items: [] }, 'list', false], [{ query: null, items: [] }, 'list', false], [{ items: [], page: 1, error: 'no hosts' }, 'list', false],
+    [{ query, items: [{ ...item, state: 'PENDING' }] }, 'list', false], [{ query, items: [{ ...item, state: undefined }] }, 'list', false],
+    ...others.flatMap((other) => [[{ query: other, items: [] }, 'list', false], [{ query: other, items: [item] }, 'list', false]]),
+    [{ query: { participant_id: 'p1' }, items: [] }, 'all', true], [{ query, items: [] }, 'all', false],
+    [{ query: { outbox_id: 'x', after: 3 }, items: [] }, 'attempts', true], [{ query: { outbox_id: 'x', after: 3 }, items: [row] }, 'attempts', true],
+    ...[undefined, null, {}, { outbox_id: 'y', after: 3 }, { outbox_id: 'x' }, { outbox_id: 'x', after: '3' }, { outbox_id: 'x', after: 4 }].flatMap((other) => (
+      [[{ query: other, items: [] }, 'attempts', false], [{ query: other, items: [row] }, 'attempts', false]])),
+  ]
+  for (const [answer, way, taken] of cases) {
+    const scripted = new Railhead({ baseUrl, token, attempts: 2, backoffMs: 1, fetch: async () => new Response(JSON.stringify(answer)) })
+    const call = { list: () => scripted.list(asked), all: () => scripted.list({ participantId: 'p1' }), attempts: () => scripted.attempts('X', { after: 3 }) }[way]()
+    const what = `${way}, ${JSON.stringify(answer)}`
+    if (taken) assert.deepEqual((await call).items, JSON.parse(JSON.stringify(answer.items)), what)
+    else await assert.rejects(call, (e) => e instanceof UnknownOutcomeError && e.cause.message.includes('does not say what it answers'), what)
+  }
+})
+
+test('an answer that is older than its call is none', async (t) => {
+  let now = 0
+  t.mock.method(performance, 'now', () => now)
+  const mine = { outbox_id: 'x', state: 'CANCELLED', ...instruction(1010), idempotency_key: key(1010).idempotencyKey }
+  const cases = [
+    [undefined, 0, true], ['0', 0, true], ['none', 0, true], ['-5', 0, true], ['1', 200, true], ['20', 20_000, true],
+    ['1', 0, false], ['21', 20_000, false], ['3600', 20_000, false], ['3600, 0', 0, false], ['99999999999999999999', 0, false],
+  ]
+  for (const [age, takes, taken] of cases) {
+    const scripted = new Railhead({
+      baseUrl, token, attempts: 1,
+      fetch: async (url, init) => {
+        now += takes
+        const headers = age === undefined ? {} : { Age: age }
+        const { pathname } = new URL(url)
+        if (pathname.endsWith('/batch')) return new Response(JSON.stringify({ line: 1, status: 201, instruction: mine }), { headers })
+        if (pathname.endsWith('/attempts')) return new Response(JSON.stringify({ query: { outbox_id: 'x' }, items: [] }), { headers })
+        if (pathname.endsWith('/instructions') && init.method === 'GET') return new Response(JSON.stringify({ query: { participant_id: 'p1' }, items: [] }), { headers })
+        return new Response(JSON.stringify(mine), { headers })
+      },
+    })
+    const ways = {
+      one: () => scripted.enqueue(instruction(1010), key(1010)), batch: () => scripted.enqueueBatch([{ ...instruction(1010), idempotency_key: key(1010).idempotencyKey }]),
+      cancel: () => scripted.cancel('x', 'withdrawn'), get: () => scripted.get('x'), list: () => scripted.list({ participantId: 'p1' }), attempts: () => scripted.attempts('x'),
+    }
+    for (const [way, call] of Object.entries(ways)) {
+      const what = `${way}, age ${age} after ${takes} ms`
+      if (taken) await assert.doesNotReject(call(), what)
+      else await assert.rejects(call(), UnknownOutcomeError, what)
+    }
+  }
+  // What a cache says that an older call was refused with is no refusal of this one.
+  const refused = new Response(JSON.stringify({ type, title: 'no', status: 422 }), { status: 422, headers: { Age: '60' } })
+  await assert.rejects(new Railhead({ baseUrl, token, attempts: 1, fetch: async () => refused }).enqueue(instruction(1010), key(1010)), UnknownOutcomeError)
+})
+
+test('lines of a gateway are no word on their instructions', async () => {
+  const mine = { outbox_id: 'x', state: 'PENDING', ...instruction(1020), idempotency_key: key(1020).idempotencyKey }
+  const problem = { type, title: 'no' }, foreign = { type: 'about:blank', title: 'no', code: 'RH002', commit: 'none' }
+  const ended = { end: true, status: 200, lines: 1 }
+  const cases = [ // the lines, and the status of the result; none: it is not known
+    [[{ line: 1, status: 201, instruction: mine }, ended], 201], [[{ line: 1, status: 200, instruction: mine }, ended], 200],
+    [[{ line: 1, status: 409, problem }, ended], 409],
+    [[{ line: 1, status: 201 }, ended]], [[{ line: 1 }, ended]], [[{ line: 1, instruction: mine }, ended]], [[{ line: 1, status: 409, instruction: mine }, ended]],
+    [[{ line: 1, status: 201, instruction: { ...mine, state: undefined } }, ended]],
+    [[{ line: 1, status: 422 }, ended]], [[{ line: 1, status: 409, problem: { title: 'x' } }, ended]], [[{ line: 1, status: 409, problem: { type } }, ended]],
+    [[{ line: 1, status: 409, problem: foreign }, ended]], [[{ line: 1, status: 503, problem: foreign }, ended]], [[{ line: 1, status: 201, problem }, ended]],
+    [[{ line: 1, problem }, ended]], [['line', 5, null, ['line'], ended]],
+    [[{ end: true }]], [[{ end: true, status: 503 }]], [[{ end: true, status: 503, problem: foreign }]], [[{ end: true, status: 413, problem: { title: 'x' } }]],
+  ]
+  for (const [lines, want] of cases) {
+    let calls = 0
+    const scripted = new Railhead({
+      baseUrl, token, attempts: 3, backoffMs: 1, fetch: async () => (calls++, new Response(lines.map((line) => JSON.stringify(line) + '\n').join(''))),
+    })
+    const what = JSON.stringify(lines)
+    const call = scripted.enqueueBatch([{ ...instruction(1020), idempotency_key: key(1020).idempotencyKey }])
+    if (want) assert.deepEqual((await call).map((line) => line.status), [want], what)
+    else await assert.rejects(call, UnknownOutcomeError, what)
+    assert.equal(calls, want ? 1 : 3, what)
+  }
+})
+
+test('a cancel is one only if the answer says so', async () => {
+  const mine = { outbox_id: 'x', ...instruction(1030), idempotency_key: key(1030).idempotencyKey }
+  for (const state of ['CANCELLED', 'PENDING', 'UNKNOWN', 'DISPATCHED', '', undefined]) {
+    const scripted = new Railhead({ baseUrl, token, attempts: 2, backoffMs: 1, fetch: async () => new Response(JSON.stringify({ ...mine, state })) })
+    if (state === 'CANCELLED') assert.equal((await scripted.cancel('x', 'withdrawn')).state, state)
+    else await assert.rejects(scripted.cancel('x', 'withdrawn'), UnknownOutcomeError, `state ${state}`)
   }
 })
