@@ -87,7 +87,7 @@ func adoptIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) (boo
 	// conditions and languages, becomes the baseline's.
 	for _, o := range all[at].objects {
 		if _, err := tx.ExecContext(ctx, o.sql); err != nil {
-			return false, fmt.Errorf("marking cell %s: %s %s%s: %w", cell, o.kind, o.name, lineOf(err, o.sql), err)
+			return false, fmt.Errorf("marking cell %s: %s %s%s: %w", cell, o.kind, o.name, lineOf(err, o.sql, 0), err)
 		}
 	}
 	mark := "INSERT INTO " + cell + ".schema_migrations (version_id, is_applied) VALUES ($1, true)"

@@ -23,6 +23,28 @@ func UpTo(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migrat
 	return errors.Join(err, on.db.Close())
 }
 
+// Run executes a text as a migration does, as the owner, and rolls back.
+func Run(ctx context.Context, config *pgx.ConnConfig, cell, text string) (err error) {
+	all, err := All(cell)
+	if err != nil {
+		return err
+	}
+	on, err := open(ctx, config, cell, all)
+	if err != nil {
+		return err
+	}
+	defer on.db.Close()
+	tx, err := on.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	return apply(ctx, tx, Migration{Name: "a text", SQL: text})
+}
+
+// StatementsOf splits a text as Up does.
+var StatementsOf = statementsOf
+
 // Outside is the SQL of a migration without its functions and views.
 func (m Migration) Outside() string { return outside(m.SQL) }
 

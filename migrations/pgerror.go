@@ -15,13 +15,26 @@ func isRace(err error) bool {
 	return ok && (pgErr.Code == "23505" || pgErr.Code == "42P06")
 }
 
-// lineOf returns the line of the SQL text that the error is about.
-func lineOf(err error, sql string) string {
+func isForbidden(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.Code == "42501"
+}
+
+// waitedForLock reports whether a transaction was ended because it waited for a lock. It has changed
+// nothing, and may be repeated.
+func waitedForLock(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == "55P03" || pgErr.Code == "40P01")
+}
+
+// lineOf returns the line of the SQL text that the error is about. The statement that failed begins
+// at a byte of it.
+func lineOf(err error, sql string, at int) string {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || pgErr.Position == 0 {
 		return ""
 	}
-	runes := []rune(sql)
+	runes := []rune(sql[at:])
 	position := min(int(pgErr.Position), len(runes))
-	return fmt.Sprintf(" (line %d as expanded)", 1+strings.Count(string(runes[:position]), "\n"))
+	return fmt.Sprintf(" (line %d as expanded)", 1+strings.Count(sql[:at]+string(runes[:position]), "\n"))
 }

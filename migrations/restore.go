@@ -91,7 +91,7 @@ func restoreIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) ([
 			continue
 		}
 		if _, err := tx.ExecContext(ctx, o.sql); err != nil {
-			return nil, fmt.Errorf("function %s%s: %w", o.name, lineOf(err, o.sql), err)
+			return nil, fmt.Errorf("function %s%s: %w", o.name, lineOf(err, o.sql, 0), err)
 		}
 	}
 	for _, grant := range grants {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,7 +55,16 @@ type Changes struct {
 // Concurrent calls wait for each other on goose's session lock, so Up is safe from any
 // number of processes and while relayers run. The login must be allowed to become
 // railhead_owner and, for a new cell, to create a schema.
+//
+// A try of a migration waits about a second for locks that other transactions hold, because all
+// enqueues of the cell may wait behind it. Then it is rolled back, and repeated after a pause, for
+// DefaultWithin; after that the error is a *LockedError.
 func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, error) {
+	return UpWith(ctx, config, cell, Patience{})
+}
+
+// UpWith is Up that tries again for as long as it is told to.
+func UpWith(ctx context.Context, config *pgx.ConnConfig, cell string, patience Patience) (Changes, error) {
 	all, err := All(cell)
 	if err != nil {
 		return Changes{}, err
@@ -63,26 +74,54 @@ func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, erro
 		return Changes{}, err
 	}
 	defer on.db.Close()
+	on.patience.Waits = patience.Waits
+	if patience.Within > 0 {
+		on.patience.Within = patience.Within
+	}
 	var changes Changes
-	if changes.Baselined, err = on.adopt(ctx, cell); err != nil {
+	on.doing = "the comparison with the baseline"
+	err = on.persist(ctx, func() (bool, error) {
+		changes.Baselined, err = on.adopt(ctx, cell)
+		return false, err
+	})
+	if err != nil {
 		return changes, err
 	}
-	results, err := on.provider.Up(ctx)
+	err = on.persist(ctx, func() (bool, error) {
+		taken, err := on.migrate(ctx)
+		changes.Steps = append(changes.Steps, taken...)
+		return len(taken) > 0, err
+	})
 	if err != nil {
 		return changes, fmt.Errorf("migrating cell %s: %w", cell, err)
 	}
-	for _, result := range results {
-		changes.Steps = append(changes.Steps, Step{
-			Version: result.Source.Version, Name: nameOf(on.all, result.Source.Version),
-			Applied: true, AppliedAt: time.Now(), Took: result.Duration,
-		})
-	}
 	// A crash here leaves a cell at the newest version, whose functions may have been changed
 	// by hand: every process refuses it, and the next Up restores them.
-	if changes.Restored, err = on.restore(ctx, cell); err != nil {
+	on.doing = "the restoring of functions"
+	err = on.persist(ctx, func() (bool, error) {
+		changes.Restored, err = on.restore(ctx, cell)
+		return false, err
+	})
+	if err != nil {
 		return changes, fmt.Errorf("restoring the functions of cell %s: %w", cell, err)
 	}
 	return changes, on.guarded(ctx, cell)
+}
+
+// migrate applies the missing migrations and returns those that it has applied, also with an error.
+func (o *opened) migrate(ctx context.Context) ([]Step, error) {
+	results, err := o.provider.Up(ctx)
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		results = partial.Applied
+	}
+	var taken []Step
+	for _, result := range results {
+		taken = append(taken, Step{
+			Version: result.Source.Version, Name: nameOf(o.all, result.Source.Version),
+			Applied: true, AppliedAt: time.Now(), Took: result.Duration,
+		})
+	}
+	return taken, err
 }
 
 // guarded returns ErrOtherSchema if a trigger that guards the cell was disabled or dropped by
@@ -134,18 +173,46 @@ type opened struct {
 	provider *goose.Provider
 	locker   lock.SessionLocker
 	all      []Migration
+	config   *pgx.ConnConfig
+	patience Patience
+	sessions *sessions
+	doing    string // what is being done, for a Wait
+}
+
+// sessions are the sessions of the pool, by their process ids.
+type sessions struct {
+	mu   sync.Mutex
+	pids []int32
+}
+
+func (s *sessions) add(pid int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pids = append(s.pids, pid)
+}
+
+func (s *sessions) all() []int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pids)
 }
 
 // open connects as the owner and prepares goose. Each migration is one
 // transaction; its own lock_timeout bounds its waits for locks.
 func open(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migration) (*opened, error) {
+	on := &opened{all: all, config: config, patience: Patience{Within: DefaultWithin}, sessions: new(sessions)}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		return becomeOwner(ctx, conn, cell)
+		pid, err := becomeOwner(ctx, conn, cell)
+		on.sessions.add(pid)
+		return err
 	}))
 	steps := make([]*goose.Migration, 0, len(all))
 	for _, migration := range all {
 		steps = append(steps, goose.NewGoMigration(migration.Version, &goose.GoFunc{
-			RunTx: func(ctx context.Context, tx *sql.Tx) error { return apply(ctx, tx, migration) },
+			RunTx: func(ctx context.Context, tx *sql.Tx) error {
+				on.doing = migration.Name
+				return apply(ctx, tx, migration)
+			},
 		}, nil))
 	}
 	store, err := database.NewStore(database.DialectPostgres, cell+".schema_migrations")
@@ -166,59 +233,62 @@ func open(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migrat
 	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connecting to migrate: %w", err), db.Close())
 	}
-	return &opened{db: db, provider: provider, locker: locker, all: all}, nil
+	on.db, on.provider, on.locker = db, provider, locker
+	return on, nil
 }
 
 // becomeOwner creates the schema if it does not exist and sets the owner's role, so that the
-// login that migrates owns nothing.
-func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
+// login that migrates owns nothing. It returns the process id of the session.
+func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _ error) {
 	if err := engine.Check(ctx, conn, cell); err != nil {
-		return err
+		return 0, err
 	}
 	var ownerThere, schemaThere, standby bool
 	var quoted string
 	// With quote_all_identifiers the check for words of SQL below would refuse every name.
 	if _, err := conn.Exec(ctx, "SET quote_all_identifiers = off"); err != nil {
-		return fmt.Errorf("preparing to migrate: %w", err)
+		return 0, fmt.Errorf("preparing to migrate: %w", err)
+	}
+	// So a deadlock ends the migration, which is repeated, and not a caller; and an autovacuum that
+	// holds a lock ends at once. Only superusers may set it.
+	if _, err := conn.Exec(ctx, "SET deadlock_timeout = '50ms'"); err != nil && !isForbidden(err) {
+		return 0, fmt.Errorf("preparing to migrate: %w", err)
 	}
 	err := conn.QueryRow(ctx, `
-		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, quote_ident($2), pg_is_in_recovery()`,
-		OwnerRole, cell).Scan(&ownerThere, &schemaThere, &quoted, &standby)
+		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, quote_ident($2), pg_is_in_recovery(),
+			pg_backend_pid()`, OwnerRole, cell).Scan(&ownerThere, &schemaThere, &quoted, &standby, &pid)
 	switch {
 	case err != nil:
-		return fmt.Errorf("looking for the owner role: %w", err)
+		return 0, fmt.Errorf("looking for the owner role: %w", err)
 	case standby:
-		return errors.New("the server is a standby and can't be written to: name the primary, " +
+		return 0, errors.New("the server is a standby and can't be written to: name the primary, " +
 			"or add target_session_attrs=read-write to the connection string")
 	case !ownerThere:
-		return ErrNoOwner
+		return 0, ErrNoOwner
 	case quoted != cell:
-		return fmt.Errorf("%q can't name a cell: it is a word of SQL", cell)
+		return 0, fmt.Errorf("%q can't name a cell: it is a word of SQL", cell)
 	}
 	if !schemaThere {
 		_, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+cell+" AUTHORIZATION "+OwnerRole)
 		if err != nil && !isRace(err) {
-			return fmt.Errorf("making schema %s: %w", cell, err)
+			return 0, fmt.Errorf("making schema %s: %w", cell, err)
 		}
 	}
 	if _, err := conn.Exec(ctx, "SET ROLE "+OwnerRole); err != nil {
-		return fmt.Errorf("becoming %s (the login needs to be a superuser or to have it granted): %w", OwnerRole, err)
+		return 0, fmt.Errorf("becoming %s (the login needs to be a superuser or to have it granted): %w", OwnerRole, err)
 	}
-	return nil
+	return pid, nil
 }
 
 // settings are the settings of each transaction that changes a cell.
-const settings = "SET LOCAL lock_timeout = '10s'; SET LOCAL check_function_bodies = off; " +
+const settings = "SET LOCAL lock_timeout = '1s'; SET LOCAL check_function_bodies = off; " +
 	"SET LOCAL timezone = 'UTC'; SET LOCAL standard_conforming_strings = on"
 
 func apply(ctx context.Context, tx *sql.Tx, migration Migration) error {
 	if _, err := tx.ExecContext(ctx, settings); err != nil {
 		return fmt.Errorf("preparing %s: %w", migration.Name, err)
 	}
-	if _, err := tx.ExecContext(ctx, migration.SQL); err != nil {
-		return fmt.Errorf("%s%s: %w", migration.Name, lineOf(err, migration.SQL), err)
-	}
-	return nil
+	return run(ctx, tx, migration.Name, migration.SQL)
 }
 
 func nameOf(all []Migration, version int64) string {

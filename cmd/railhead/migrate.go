@@ -21,6 +21,7 @@ func migrateCommand() *cobra.Command {
 
 func migrateUpCommand() *cobra.Command {
 	dryRun := false
+	var within time.Duration
 	command := &cobra.Command{
 		Use: "up", Short: "Apply the migrations that the cell lacks, and restore functions changed by hand",
 		Long: "Apply the migrations that the cell lacks, each in a transaction of its own, and then restore, in one more,\n" +
@@ -30,6 +31,9 @@ func migrateUpCommand() *cobra.Command {
 			"Components refuse at their start a cell that lacks one of their migrations, and print the command to run.\n" +
 			"They accept a cell that a newer build has migrated if that migration serves them. Migrate, apply the\n" +
 			"roles, then restart the components one by one with the new binary: docs/upgrades.md has the rules.\n\n" +
+			"A migration that does not get its locks within a second is rolled back, so that callers who wait behind it\n" +
+			"get through, and tried again a few seconds later, for --within. Each such try names on stderr the\n" +
+			"transactions that hold a lock.\n\n" +
 			"Connects with RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run: they\n" +
 			"wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
 		Args: cobra.NoArgs,
@@ -56,8 +60,14 @@ func migrateUpCommand() *cobra.Command {
 				}
 				return writeSteps(outputOf(cmd), lacking)
 			}
+			if within <= 0 {
+				return usage(fmt.Errorf("--within is %s, must be above 0", within))
+			}
 			standby := watchStandby(config)
-			changes, err := migrations.Up(cmd.Context(), config, cell)
+			changes, err := migrations.UpWith(cmd.Context(), config, cell, migrations.Patience{
+				Within: within,
+				Waits:  func(wait migrations.Wait) { fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %s\n", cell, wait) },
+			})
 			if err := errors.Join(err, standby.lacks()); err != nil {
 				return ifLost(completes, err)
 			}
@@ -71,6 +81,8 @@ func migrateUpCommand() *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be applied, apply nothing")
+	command.Flags().DurationVar(&within, "within", migrations.DefaultWithin,
+		"how long one migration is tried again while other transactions hold its locks")
 	return command
 }
 
