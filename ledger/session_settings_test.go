@@ -16,7 +16,7 @@ func TestSettingsDoNotDateEvidence(t *testing.T) {
 	for _, setting := range []string{`TimeZone = '<x>-167'`, `TimeZone = '<x>+167'`, `DateStyle = 'SQL, DMY'`} {
 		mustExec(t, conn, `RESET ALL`)
 		mustExec(t, conn, `SET `+setting)
-		id := plights["PARKED, outcome unknown"](d)
+		id := d.enqueue()
 		for days, want := range map[int]string{7: "RH002", 3: "RH002"} {
 			_, err := conn.Exec(t.Context(), `SELECT railhead.resolve_payment($1, true, 'R-1', (now() AT TIME ZONE 'UTC')::date + $2::int,
 				'statement', 'why')`, [16]byte(id), days)
