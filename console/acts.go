@@ -2,79 +2,75 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// actOf is an act on one payment: what it is called when it was done, and how it is done. The context
-// names the person.
-type actOf struct {
-	done string
-	do   func(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) error
-}
+// actOf is an act on one payment. It returns what is said when it was done. The context names the person.
+type actOf func(
+	ctx context.Context, op Operator, id payment.ID, form url.Values, reason string,
+) (said string, err error)
 
-// acts are the acts of the console, by the names of explain.Acts.
+// acts are the acts of the console, by the names of explain.Acts. What they say holds whatever is paused, and
+// whether or not a relayer runs.
 var acts = map[string]actOf{
-	"acknowledge": {"Acknowledged.", triage(operator.Acknowledge)},
-	"escalate":    {"Escalated.", triage(operator.Escalate)},
-	"close":       {"Closed.", triage(operator.Close)},
-	"replay": {"Replayed: it is in pending again.",
-		func(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) error {
-			expires, err := expiryOf(form)
-			if err == nil {
-				_, err = op.ReplayPayment(ctx, id, expires, reason)
-			}
-			return err
-		}},
-	"resolve": {"Resolved, by your evidence.", resolve},
-	"inquire": {"The rail will be asked.",
-		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
-			_, err := op.InquirePayment(ctx, id, reason)
-			return err
-		}},
-	"cancel": {"Cancelled.",
-		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
-			_, err := op.CancelPayment(ctx, id, reason)
-			return err
-		}},
-	"skip": {"Passed in order: what waits behind it goes on.",
-		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
-			_, err := op.SkipInOrder(ctx, id, reason)
-			return err
-		}},
-	"send-now": {"It is due now.",
-		func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
-			_, err := op.ReschedulePayment(ctx, id, time.Time{}, reason)
-			return err
-		}},
+	"acknowledge": triage(operator.Acknowledge, "Acknowledged."),
+	"escalate":    triage(operator.Escalate, "Escalated."),
+	"close":       triage(operator.Close, "Closed."),
+	"replay": func(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) (string, error) {
+		expires, err := expiryOf(form)
+		if err == nil {
+			_, err = op.ReplayPayment(ctx, id, expires, reason)
+		}
+		return "Replayed: it is in pending again.", err
+	},
+	"resolve": resolve,
+	"inquire": func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) (string, error) {
+		_, err := op.InquirePayment(ctx, id, reason)
+		return "It is due for one inquiry.", err
+	},
+	"cancel": func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) (string, error) {
+		_, err := op.CancelPayment(ctx, id, reason)
+		return "Cancelled.", err
+	},
+	"skip": func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) (string, error) {
+		number, err := op.SkipInOrder(ctx, id, reason)
+		return fmt.Sprintf("Passed in order: sequence %d.", number), err
+	},
+	"send-now": func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) (string, error) {
+		due, err := op.ReschedulePayment(ctx, id, time.Time{}, reason)
+		return "It is due at " + explain.Clock(due.Is) + ".", err
+	},
 }
 
-func triage(to operator.Triage) func(context.Context, Operator, payment.ID, url.Values, string) error {
-	return func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) error {
+func triage(to operator.Triage, said string) actOf {
+	return func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) (string, error) {
 		_, err := op.TriageDeadLetter(ctx, id, to, reason)
-		return err
+		return said, err
 	}
 }
 
-func resolve(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) error {
+func resolve(ctx context.Context, op Operator, id payment.ID, form url.Values, reason string) (string, error) {
 	date, err := time.Parse(time.DateOnly, form.Get("date"))
 	if err != nil {
-		return errIncomplete("the day of the evidence, such as 2026-11-27")
+		return "", errIncomplete("the day of the evidence, such as 2026-11-27")
 	}
 	found := form.Get("found")
 	if found != "executed" && found != "not_executed" {
-		return errIncomplete("what the evidence says: executed, or not executed")
+		return "", errIncomplete("what the evidence says: executed, or not executed")
 	}
 	_, err = op.ResolvePayment(ctx, id, operator.Evidence{
 		Executed: found == "executed", RailReference: strings.TrimSpace(form.Get("reference")), Date: date,
 		Document: strings.TrimSpace(form.Get("document")), Reason: reason, RailSilent: form.Get("silent") == "yes",
 	})
-	return err
+	return "Resolved, by your evidence.", err
 }
 
 // expiryOf is when a payment that is replayed expires; zero: never. A replay ends the expiry that it had.
@@ -147,10 +143,11 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 		c.fail(w, r, changed)
 		return
 	}
+	var said string
 	if lacksExpiry(r.PathValue("act"), seen, r.PostForm) {
 		err = errIncomplete("a new expiry, or the tick that it never expires: the payment has expired")
 	} else {
-		err = one.do(operator.IfUnchanged(r.Context(), seen), c.operator, id, r.PostForm, reason)
+		said, err = one(operator.IfUnchanged(r.Context(), seen), c.operator, id, r.PostForm, reason)
 	}
 	if incomplete, ok := err.(errIncomplete); ok {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
@@ -163,7 +160,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 		c.failed(w, r, err)
 		return
 	}
-	c.leadOn(w, r, "/payments/"+id.String(), one.done)
+	c.leadOn(w, r, "/payments/"+id.String(), said)
 }
 
 // reasonOf reads the form of an act and returns its reason. Without one it answers, and returns false.

@@ -133,5 +133,5 @@ func (c *Console) acceptServer(w http.ResponseWriter, r *http.Request, person Pe
 		c.failed(w, r, err)
 		return
 	}
-	c.leadOn(w, r, "/components", "The server is accepted: the lanes go on within seconds.")
+	c.leadOn(w, r, "/components", "The server is accepted. What is paused stays paused.")
 }

@@ -72,7 +72,7 @@ func TestAcceptServer(t *testing.T) {
 		t.Fatal("a refused act ended the suspension")
 	}
 	s.act(client, path, url.Values{"since": {since}, "compared": {"yes"}}, "/components",
-		"The server is accepted", "as ordered")
+		"The server is accepted. What is paused stays paused.", "as ordered")
 	if open(cell) != 0 {
 		t.Error("the suspension is still open")
 	}

@@ -25,6 +25,7 @@ type endpointsBody struct {
 type endpointRow struct {
 	outbox.ListedEndpoint
 	RedeliverAt, DiscardAt string // the addresses of its acts
+	Seen                   string // what is shown of it, for their forms
 
 	Word  string // its id as a word of a shell
 	State string
@@ -56,6 +57,7 @@ func (c *Console) endpoints(w http.ResponseWriter, r *http.Request, person Perso
 		row := endpointRow{
 			ListedEndpoint: one, RedeliverAt: actAddress(ofEndpoints, one.Endpoint, "redeliver"),
 			DiscardAt: actAddress(ofEndpoints, one.Endpoint, "discard"), Word: shellWord(one.Endpoint),
+			Seen: shownEndpoint(one),
 		}
 		row.State, row.Tone = explain.EndpointState(one, now)
 		if !one.OldestWaiting.IsZero() {

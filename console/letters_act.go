@@ -154,7 +154,8 @@ func (c *Console) performOne(ctx context.Context, asked order, id payment.ID) er
 	case lacksExpiry(asked.act, seen, nil):
 		return errExpired
 	default:
-		return acts[asked.act].do(operator.IfUnchanged(ctx, seen), c.operator, id, nil, asked.reason)
+		_, err := acts[asked.act](operator.IfUnchanged(ctx, seen), c.operator, id, nil, asked.reason)
+		return err
 	}
 }
 
@@ -168,6 +169,8 @@ func outcomeOf(id payment.ID, err error) (one outcome, goesOn bool) {
 		return outcome{OutboxID: id, Word: actDone}, true
 	case errors.Is(err, operator.ErrChanged):
 		return outcome{id, actRefused, "it has changed since the page was made: look at it again"}, true
+	case errors.Is(err, operator.ErrOther):
+		return outcome{id, actRefused, "it is no longer as the page showed it: look at it again"}, true
 	case errors.Is(err, errExpired):
 		return outcome{id, actRefused, errExpired.Error()}, true
 	case errors.Is(err, outbox.ErrCommitUnknown):

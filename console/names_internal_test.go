@@ -128,7 +128,7 @@ func TestEveryNameHasAnAddress(t *testing.T) {
 	act := func(link, name string) {
 		t.Helper()
 		did = ""
-		w := send(http.MethodPost, link, url.Values{"reason": {"x"}})
+		w := send(http.MethodPost, link, url.Values{"reason": {"x"}, "seen": {"0.0.0"}})
 		if w.Code != http.StatusSeeOther || did != name {
 			t.Fatalf("the form of %q is sent to %s: status %d, done on %q", name, link, w.Code, did)
 		}

@@ -25,7 +25,7 @@ func TestBlockedInOrder(t *testing.T) {
 	path := "/payments/" + id.String()
 	s.want(s.do(client, "GET", path, nil), 200, "<summary>skip</summary>", "waits for that, or for: railhead payment skip")
 	s.want(s.do(client, "POST", path+"/skip", s.form(client, id, url.Values{"reason": {"they agreed"}})), 303)
-	s.want(s.do(client, "GET", path, nil), 200, "Passed in order: what waits behind it goes on.", "they agreed")
+	s.want(s.do(client, "GET", path, nil), 200, "Passed in order: sequence 1.", "they agreed")
 	cell.Exec(advance)
 	s.want(s.do(client, "GET", path, nil), 200, "<b>skip</b>: not now, it is not the head of a line")
 	s.want(s.do(client, "POST", path+"/skip", s.form(client, id, url.Values{"reason": {"once more"}})), 409,

@@ -148,6 +148,8 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, operator.ErrChanged):
 		c.fail(w, r, changed)
+	case errors.Is(err, operator.ErrOther):
+		c.fail(w, r, other)
 	case errors.Is(err, outbox.ErrCommitUnknown):
 		c.log.ErrorContext(r.Context(), "it is not known whether an act was done", "path", pathOf(r), "error", err)
 		c.fail(w, r, problem{http.StatusBadGateway, "It is not known whether it was done",

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -8,12 +10,78 @@ import (
 
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // changed is the answer to an act on a payment that is no longer as the page showed it.
 var changed = problem{http.StatusConflict, "The payment has changed since the page was made",
 	"Nothing was done. Look again at the payment's page, and act by what it shows now."}
+
+// other is the answer to an act on a rail, a participant or an endpoint that is no longer as the page showed it.
+var other = problem{http.StatusConflict, "It is no longer as the page showed it",
+	"Nothing was done. Another pause may have begun since, or other events were given up. Look again at its page, and " +
+		"act by what it shows now."}
+
+// shownPause is what a page shows of a pause, as the field of a form: when it began and when it ends, such as
+// 1795741200000000.0.
+func shownPause(pause *reader.Pause) string {
+	if pause == nil {
+		return "0.0"
+	}
+	return microsOf(pause.At) + "." + microsOf(pause.Until)
+}
+
+// pauseShown reads what the form of an act says that the page showed of a pause.
+func pauseShown(text string) (operator.ShownPause, error) {
+	at, until, ok := strings.Cut(text, ".")
+	begun, err := timeOf(at)
+	if err != nil || !ok {
+		return operator.ShownPause{}, operator.ErrOther
+	}
+	ends, err := timeOf(until)
+	if err != nil {
+		return operator.ShownPause{}, operator.ErrOther
+	}
+	return operator.ShownPause{At: begun, Until: ends}, nil
+}
+
+// shownEndpoint is what the page shows of an endpoint: since when it is paused, and which events were given up.
+func shownEndpoint(one outbox.ListedEndpoint) string {
+	return fmt.Sprintf("%s.%d.%d", microsOf(one.PausedAt), one.GivenUp, one.GivenUpMark)
+}
+
+// endpointShown reads what the form of an act says that the page showed of an endpoint.
+func endpointShown(text string) (shown operator.ShownEndpoint, err error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return shown, operator.ErrOther
+	}
+	var faults [3]error
+	shown.PausedAt, faults[0] = timeOf(parts[0])
+	shown.GivenUp, faults[1] = strconv.Atoi(parts[1])
+	shown.Mark, faults[2] = strconv.ParseInt(parts[2], 10, 64)
+	if errors.Join(faults[:]...) != nil {
+		return shown, operator.ErrOther
+	}
+	return shown, nil
+}
+
+// microsOf is a moment as a field of a form; the database keeps microseconds.
+func microsOf(at time.Time) string {
+	if at.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(at.UnixMicro(), 10)
+}
+
+func timeOf(micros string) (time.Time, error) {
+	n, err := strconv.ParseInt(micros, 10, 64)
+	if err != nil || n == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(n), nil
+}
 
 // seenText is what a page shows of a payment, as the field of a form of an act: such as
 // 7.1795741200000000.1795741200000000.FAILED.

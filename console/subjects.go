@@ -44,8 +44,12 @@ var subjectActs = map[subject]map[string]subjectAct{
 			}
 			return op.PauseRail(ctx, name, reason, until)
 		},
-		"resume": func(ctx context.Context, op Operator, name string, _ subjectForm, reason string) (bool, error) {
-			return op.ResumeRail(ctx, name, reason)
+		"resume": func(ctx context.Context, op Operator, name string, form subjectForm, reason string) (bool, error) {
+			shown, err := pauseShown(form.Get("seen"))
+			if err != nil {
+				return false, err
+			}
+			return op.ResumeRail(operator.IfPauseIs(ctx, name, "", shown), name, reason)
 		},
 	},
 	ofParticipants: {
@@ -56,8 +60,12 @@ var subjectActs = map[subject]map[string]subjectAct{
 			}
 			return op.PauseParticipant(ctx, name, reason, until)
 		},
-		"resume": func(ctx context.Context, op Operator, name string, _ subjectForm, reason string) (bool, error) {
-			return op.ResumeParticipant(ctx, name, reason)
+		"resume": func(ctx context.Context, op Operator, name string, form subjectForm, reason string) (bool, error) {
+			shown, err := pauseShown(form.Get("seen"))
+			if err != nil {
+				return false, err
+			}
+			return op.ResumeParticipant(operator.IfPauseIs(ctx, "", name, shown), name, reason)
 		},
 	},
 	ofEndpoints: {
@@ -66,11 +74,19 @@ var subjectActs = map[subject]map[string]subjectAct{
 			if err != nil {
 				return false, err
 			}
-			waited, err := op.Redeliver(ctx, name, since, reason)
+			shown, err := endpointShown(form.Get("seen"))
+			if err != nil {
+				return false, err
+			}
+			waited, err := op.Redeliver(operator.IfEndpointPauseIs(ctx, name, shown), name, since, reason)
 			return waited > 0, err
 		},
-		"discard": func(ctx context.Context, op Operator, name string, _ subjectForm, reason string) (bool, error) {
-			discarded, err := op.Discard(ctx, name, reason)
+		"discard": func(ctx context.Context, op Operator, name string, form subjectForm, reason string) (bool, error) {
+			shown, err := endpointShown(form.Get("seen"))
+			if err != nil {
+				return false, err
+			}
+			discarded, err := op.Discard(operator.IfGivenUpIs(ctx, name, shown), name, reason)
 			return discarded > 0, err
 		},
 	},
@@ -219,13 +235,15 @@ type pausing struct {
 	Noun              string // of the command line: rail or participant
 	Name              string // as a word of a shell
 	Pause             string // the pause in force; empty: none
+	Seen              string // the same for the form of an act
 	None              string // what is said then
 	MayAct            bool
 }
 
 func (c *Console) pausing(of subject, name, noun string, pause *reader.Pause, person Person) pausing {
 	p := pausing{PauseAt: actAddress(of, name, "pause"), ResumeAt: actAddress(of, name, "resume"), Noun: noun,
-		Name: shellWord(name), MayAct: c.mayAct(person), None: "It has no pause of its own."}
+		Name: shellWord(name), MayAct: c.mayAct(person), None: "It has no pause of its own.",
+		Seen: shownPause(pause)}
 	if isEverything(of, name) {
 		p.Name, p.None = "--everything", "Not everything is paused."
 	}

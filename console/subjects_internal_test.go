@@ -65,7 +65,7 @@ func TestRedeliverSaysWhatWaited(t *testing.T) {
 	t.Parallel()
 	for waited, want := range map[int]bool{0: false, 3: true} {
 		due, err := subjectActs[ofEndpoints]["redeliver"](t.Context(), countingOperator{waited: waited}, "shop",
-			subjectForm{}, "x")
+			subjectForm{Values: url.Values{"seen": {"0.0.0"}}}, "x")
 		if err != nil || due != want {
 			t.Errorf("%d waited: %v, %v", waited, due, err)
 		}

@@ -2,8 +2,10 @@ package console_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -83,7 +85,11 @@ func TestDatabaseRefusesSubjectActs(t *testing.T) {
 	s := serveAs(t, cell, console.Operate, celltest.Readonly)
 	client := s.login()
 	for _, path := range everySubjectAct {
-		s.want(s.do(client, "POST", path, url.Values{"reason": {"x"}}), 403, "The database refuses this")
+		seen := "0.0"
+		if strings.HasPrefix(path, "/endpoints/") {
+			seen = s.shown(client, "/endpoints", "/endpoints/shop/redeliver")
+		}
+		s.want(s.do(client, "POST", path, url.Values{"reason": {"x"}, "seen": {seen}}), 403, "The database refuses this")
 	}
 	if n := countActs(cell); n != before {
 		t.Errorf("the operator log has %d acts more", n-before)
@@ -98,10 +104,28 @@ func TestDatabaseRefusesSubjectActs(t *testing.T) {
 	}
 }
 
-// act does an act, and follows it to its page.
+// shown is what a page shows of the subject of an act, as the form of the act has it; without such a form, what a
+// subject without a pause and without events is shown as.
+func (s *site) shown(client *http.Client, page, act string) string {
+	s.Helper()
+	got := s.want(s.do(client, "GET", page, nil), 200)
+	form := regexp.MustCompile(`action="` + regexp.QuoteMeta(html.EscapeString(strings.ReplaceAll(act, "*", "%2A"))) +
+		`" method="post">\s*<input type="hidden" name="seen" value="([^"]+)"`).FindStringSubmatch(got.text)
+	switch {
+	case form != nil:
+		return form[1]
+	case strings.HasPrefix(act, "/endpoints/"):
+		return "0.0.0"
+	default:
+		return "0.0"
+	}
+}
+
+// act does an act by what its page shows, and follows it to its page.
 func (s *site) act(client *http.Client, path string, form url.Values, leads string, texts ...string) {
 	s.Helper()
 	form.Set("reason", "as ordered")
+	form.Set("seen", s.shown(client, leads, path))
 	got := s.want(s.do(client, "POST", path, form), 303)
 	if location := got.header.Get("Location"); location != leads {
 		s.Errorf("%s leads to %q, not to %q", path, location, leads)
@@ -146,7 +170,7 @@ func TestSubjectActs(t *testing.T) {
 	refused("/endpoints/shop/redeliver", url.Values{"since": {"now"}}, 400, "a moment in the past")
 	refused("/rails/none/pause", none(), 409, "is not known to this cell")
 	refused("/participant/pause?id=none", none(), 404, "no such name")
-	refused("/endpoints/none/redeliver", none(), 404, "no such name")
+	refused("/endpoints/none/redeliver", url.Values{"seen": {"0.0.0"}}, 404, "no such name")
 	refused("/endpoints/shop/pause", none(), 404, "no such act")
 	s.want(s.do(client, "POST", "/rails/bank/pause", url.Values{"reason": {" "}}), 400, "needs a reason")
 	s.want(s.do(client, "POST", "/rails/bank/pause", url.Values{"reason": {"x"}}, "Sec-Fetch-Site", "cross-site"), 403,

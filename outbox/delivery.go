@@ -97,4 +97,5 @@ type ListedEndpoint struct {
 	GivenUp       int       `json:"given_up"`
 	OldestWaiting time.Time `json:"oldest_waiting_at,omitzero"`
 	LastStatus    string    `json:"last_status,omitempty"` // why the last try failed
+	GivenUpMark   int64     `json:"-"`                     // of the events that were given up; other ones have another
 }

@@ -106,9 +106,11 @@ func TestPausesWithAnEnd(t *testing.T) {
 		}
 	}
 	for command, want := range map[string]string{
-		"rail resume bank": "rail bank resumed; everything is paused by railhead_operator_login since ", "participant resume p1": "participant p1 resumed; everything is paused by",
+		"rail resume bank": "rail bank resumed: it was paused by railhead_operator_login since ", "participant resume p1": "participant p1 resumed: it was paused by railhead_operator_login since ",
 	} {
-		if said := who.want(exitOK, append(strings.Fields(command), "--reason", "x")...).out; !strings.HasPrefix(said, want) {
+		said := who.want(exitOK, append(strings.Fields(command), "--reason", "x")...).out
+		if !strings.HasPrefix(said, want) ||
+			!strings.Contains(said, "; everything is paused by railhead_operator_login since ") {
 			t.Errorf("%s: %q", command, said)
 		}
 	}

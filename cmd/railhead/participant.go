@@ -45,11 +45,12 @@ func participantResumeCommand() *cobra.Command {
 	return participantSwitch("resume", "Resume claims of a participant's instructions",
 		"Resume claims of a participant's instructions. Connects with RAILHEAD_OPERATOR_URL.",
 		func(cmd *cobra.Command, op *operator.Operator, id, reason string) (act, string, error) {
-			changed, err := op.ResumeParticipant(cmd.Context(), id, reason)
+			var ended *reader.Pause
+			changed, err := op.ResumeParticipant(operator.TellPause(cmd.Context(), "", id, &ended), id, reason)
 			if err != nil {
 				return act{}, "", err
 			}
-			said := resumed("participant "+oneLine(id), changed, everythingPaused(cmd, op))
+			said := resumed("participant "+oneLine(id), changed, ended, everythingPaused(cmd, op))
 			return act{Act: "RESUME_PARTICIPANT", ParticipantID: id, Now: "running", Changed: changed}, said, nil
 		})
 }

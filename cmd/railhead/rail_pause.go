@@ -53,11 +53,12 @@ func railResumeCommand() *cobra.Command {
 			"resumed. If a relayer paused the rail, because it refused our credentials or our route, correct that first.\n"+
 			"Connects with RAILHEAD_OPERATOR_URL.",
 		func(cmd *cobra.Command, op *operator.Operator, name, reason string) (act, string, error) {
-			changed, err := op.ResumeRail(cmd.Context(), name, reason)
+			var ended *reader.Pause
+			changed, err := op.ResumeRail(operator.TellPause(cmd.Context(), name, "", &ended), name, reason)
 			if err != nil {
 				return act{}, "", err
 			}
-			said := resumed(railWords(name), changed, everythingPaused(cmd, op))
+			said := resumed(railWords(name), changed, ended, everythingPaused(cmd, op))
 			return act{Act: "RESUME_RAIL", RailType: name, Now: "running", Changed: changed}, said, nil
 		})
 }
@@ -195,10 +196,18 @@ func stopped(what, done, ends string, changed bool, inForce *reader.Pause) strin
 }
 
 // resumed describes the effect of a resumption, and the pause that still stops claims.
-func resumed(what string, changed bool, everything *reader.Pause) string {
+func resumed(what string, changed bool, ended, everything *reader.Pause) string {
 	said := what + " was not paused"
 	if changed {
 		said = what + " resumed"
+	}
+	if changed && ended != nil {
+		// It may be another one than the operator has seen, begun for another reason.
+		until := ""
+		if !ended.Until.IsZero() {
+			until = " until " + clock(ended.Until)
+		}
+		said += fmt.Sprintf(": it was paused by %s since %s%s: %s", ended.By, clock(ended.At), until, oneLine(ended.Reason))
 	}
 	if everything != nil {
 		said += "; " + explain.SayPause(*everything)

@@ -672,9 +672,10 @@ func (w *teller) pause() string {
 		w.check()
 	}
 	for range 2 {
+		ended := w.pauseOf(what)
 		changed, err = resume(w.Context(), what, "a test")
 		w.must(err)
-		w.hold("act", resumed(words, changed, w.pauseOf("*")))
+		w.hold("act", resumed(words, changed, ended, w.pauseOf("*")))
 		w.check()
 	}
 	return "resumed"

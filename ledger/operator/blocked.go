@@ -113,7 +113,11 @@ func (o *Operator) transactWithin(ctx context.Context, within time.Duration, non
 }
 
 func (o *Operator) transact(ctx context.Context, call step) error {
-	return o.db.Transact(ctx, func(tx pgx.Tx) error {
+	transact := o.db.Transact
+	if by, given := ctx.Value(guardKey{}).(guard); given && by.snapshot {
+		transact = o.db.TransactSnapshot
+	}
+	return transact(ctx, func(tx pgx.Tx) error {
 		var pid int32
 		if err := tx.QueryRow(ctx, o.db.SQL["begin_act"], store.Text(personOf(ctx))).Scan(&pid, nil, nil); err != nil {
 			return fmt.Errorf("beginning the act: %w", err)

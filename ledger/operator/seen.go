@@ -39,8 +39,15 @@ type Seen struct {
 // guardKey is the key of a guard in a context.
 type guardKey struct{}
 
-// guard calls an act on a payment in the act's transaction, if the payment is such that it may be done.
-type guard func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error
+// guard calls an act in the act's transaction, if what it is done on is such that it may be done.
+type guard struct {
+	run      func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error
+	snapshot bool // what run reads is what the act changes
+}
+
+func guarding(ctx context.Context, by guard) context.Context {
+	return context.WithValue(ctx, guardKey{}, by)
+}
 
 // IfUnchanged returns a context whose act on a payment is done only if the payment still is as it was
 // seen; otherwise the error is ErrChanged. The act's transaction compares before the function of the
@@ -48,7 +55,7 @@ type guard func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error
 // parked between the two has at least two rows more, and the act is then rolled back. One row of another
 // transaction, and a change of triage, may pass in that time: neither is a send that ended.
 func IfUnchanged(ctx context.Context, seen Seen) context.Context {
-	return context.WithValue(ctx, guardKey{}, guard(seen.unchanged))
+	return guarding(ctx, guard{run: seen.unchanged})
 }
 
 // IfLastRow is IfUnchanged for what only the number of the payment's last row is known of; 0: it had none. A send adds
@@ -61,18 +68,18 @@ func IfLastRow(ctx context.Context, outboxID payment.ID, row int) context.Contex
 // and none after a replay; otherwise the error is ErrSentAgain. It is for evidence of a person who names no row: that
 // may be about an earlier send.
 func IfSentOnce(ctx context.Context, outboxID payment.ID) context.Context {
-	return context.WithValue(ctx, guardKey{}, sentAtMost(outboxID, 1))
+	return guarding(ctx, guard{run: sentAtMost(outboxID, 1)})
 }
 
 // IfNotSentAgain returns a context whose act on a payment is done only if no send of it after a replay may have reached
 // its rail; otherwise the error is ErrSentAgain. Without a replay nothing is sent once the payment has ended, so
 // that a person who saw it ended saw every send.
 func IfNotSentAgain(ctx context.Context, outboxID payment.ID) context.Context {
-	return context.WithValue(ctx, guardKey{}, sentAtMost(outboxID, math.MaxInt))
+	return guarding(ctx, guard{run: sentAtMost(outboxID, math.MaxInt)})
 }
 
 // sentAtMost counts the sends once the function of the schema has locked the payment, which adds none.
-func sentAtMost(outboxID payment.ID, most int) guard {
+func sentAtMost(outboxID payment.ID, most int) func(context.Context, *Operator, pgx.Tx, step) error {
 	return func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
 		if err := call(ctx, tx); err != nil {
 			return err
@@ -91,8 +98,8 @@ func sentAtMost(outboxID payment.ID, most int) guard {
 
 // guarded calls an act in a transaction, if the context has no guard that refuses it.
 func (o *Operator) guarded(ctx context.Context, tx pgx.Tx, call step) error {
-	if guards, given := ctx.Value(guardKey{}).(guard); given {
-		return guards(ctx, o, tx, call)
+	if by, given := ctx.Value(guardKey{}).(guard); given {
+		return by.run(ctx, o, tx, call)
 	}
 	return call(ctx, tx)
 }

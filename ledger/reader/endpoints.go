@@ -29,7 +29,7 @@ func scanEndpoint(row pgx.CollectableRow) (outbox.ListedEndpoint, error) {
 	var paused, lease, delivered, read, oldest pgtype.Timestamptz
 	var reason, status pgtype.Text
 	err := row.Scan(&e.Endpoint, &e.CreatedAt, &paused, &reason, &e.Worker, &lease, &delivered, &read,
-		&e.Waiting, &e.GivenUp, &oldest, &status)
+		&e.Waiting, &e.GivenUp, &oldest, &status, &e.GivenUpMark)
 	e.PausedAt, e.LeaseUntil = store.OrZero(paused), store.OrZero(lease)
 	e.DeliveredAt, e.ReadUntil = store.OrZero(delivered), store.OrZero(read)
 	e.OldestWaiting = store.OrZero(oldest)

@@ -27,7 +27,13 @@ const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 // beginQuery begins a transaction with its settings, whatever the login's defaults; see
 // bound.sql.
-var beginQuery = fmt.Sprintf(beginSQL+`;
+var beginQuery = beginSQL + settingsSQL
+
+// snapshotQuery is beginQuery for a transaction whose statements all see what the first one did, and which loses the
+// race against another one that has changed a row since.
+var snapshotQuery = "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE" + settingsSQL
+
+var settingsSQL = fmt.Sprintf(`;
 	SET LOCAL idle_in_transaction_session_timeout = %d;
 	SET LOCAL client_min_messages = warning;
 	SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN ('off', 'local')`,

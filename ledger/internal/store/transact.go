@@ -14,16 +14,21 @@ import (
 // Transact runs do in a transaction, and repeats it if it lost a race. It returns
 // ErrCommitUnknown if the answer to the commit was lost, or came with a warning.
 func (db *DB) Transact(ctx context.Context, do func(pgx.Tx) error) error {
-	return db.Again(func() error { return db.transactOnce(ctx, do) })
+	return db.Again(func() error { return db.transactOnce(ctx, beginQuery, do) })
 }
 
-func (db *DB) transactOnce(ctx context.Context, do func(pgx.Tx) error) error {
+// TransactSnapshot is Transact on one snapshot: no row that do changes is another than the one that it has read.
+func (db *DB) TransactSnapshot(ctx context.Context, do func(pgx.Tx) error) error {
+	return db.Again(func() error { return db.transactOnce(ctx, snapshotQuery, do) })
+}
+
+func (db *DB) transactOnce(ctx context.Context, begin string, do func(pgx.Tx) error) error {
 	conn, err := db.Pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("getting a connection: %w", err)
 	}
 	defer conn.Release()
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginQuery})
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
 		return fmt.Errorf("beginning: %w", err)
 	}

@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/ledger/reader"
+)
+
+// ErrOther is the error of an act on a rail, a participant or an endpoint that is no longer as the person saw it.
+// Nothing was done.
+var ErrOther = errors.New("it is no longer as it was shown")
+
+// ShownPause is what a person saw of a pause. The zero value: there was none.
+type ShownPause struct {
+	At, Until time.Time // Until: zero: an operator ends it
+}
+
+// IfPauseIs returns a context whose ResumeRail or ResumeParticipant is done only if the pause is the one that was
+// shown; otherwise the error is ErrOther. One that was begun since has another time and another reason, which the
+// person has not read. The act's transaction sees one snapshot: it changes the row that it has compared, or loses the
+// race.
+func IfPauseIs(ctx context.Context, railType, participantID string, shown ShownPause) context.Context {
+	return guarding(ctx, guard{snapshot: true, run: func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
+		pause, err := o.pauseInForce(ctx, tx, railType, participantID)
+		if err != nil {
+			return err
+		}
+		var now ShownPause
+		if pause != nil {
+			now = ShownPause{At: pause.At, Until: pause.Until}
+		}
+		if !now.At.Equal(shown.At) || !now.Until.Equal(shown.Until) {
+			return fmt.Errorf("%w: nothing was done", ErrOther)
+		}
+		return call(ctx, tx)
+	}})
+}
+
+// TellPause returns a context whose ResumeRail or ResumeParticipant stores the pause that it ends; nil: there was none.
+func TellPause(ctx context.Context, railType, participantID string, ended **reader.Pause) context.Context {
+	return guarding(ctx, guard{snapshot: true, run: func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
+		pause, err := o.pauseInForce(ctx, tx, railType, participantID)
+		if err != nil {
+			return err
+		}
+		*ended = pause
+		return call(ctx, tx)
+	}})
+}
+
+// pauseInForce reads a pause in the transaction of an act; nil: there is none.
+func (o *Operator) pauseInForce(ctx context.Context, tx pgx.Tx, railType, participantID string) (*reader.Pause, error) {
+	var pause reader.Pause
+	var until pgtype.Timestamptz
+	err := tx.QueryRow(ctx, o.db.SQL["pause_in_force"], store.Text(railType), store.Text(participantID)).
+		Scan(&pause.What, &pause.By, &pause.At, &pause.Reason, &until)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the pause: %w", err)
+	}
+	pause.Until = store.OrZero(until)
+	return &pause, nil
+}
+
+// ShownEndpoint is what a person saw of an endpoint.
+type ShownEndpoint struct {
+	PausedAt time.Time // zero: it was not paused
+	GivenUp  int       // events that were given up
+	Mark     int64     // of these events: outbox.ListedEndpoint.GivenUpMark
+}
+
+// IfGivenUpIs returns a context whose Discard is done only if the events of the endpoint that were given up are those
+// that were shown; otherwise the error is ErrOther. The transaction sees one snapshot, as that of IfPauseIs.
+func IfGivenUpIs(ctx context.Context, endpoint string, shown ShownEndpoint) context.Context {
+	return ifEndpoint(ctx, endpoint, func(now ShownEndpoint) bool {
+		return now.GivenUp == shown.GivenUp && now.Mark == shown.Mark
+	})
+}
+
+// IfEndpointPauseIs returns a context whose Redeliver, which ends the pause of an endpoint, is done only if the pause
+// is the one that was shown; otherwise the error is ErrOther.
+func IfEndpointPauseIs(ctx context.Context, endpoint string, shown ShownEndpoint) context.Context {
+	return ifEndpoint(ctx, endpoint, func(now ShownEndpoint) bool { return now.PausedAt.Equal(shown.PausedAt) })
+}
+
+func ifEndpoint(ctx context.Context, endpoint string, same func(now ShownEndpoint) bool) context.Context {
+	return guarding(ctx, guard{snapshot: true, run: func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
+		var now ShownEndpoint
+		var paused pgtype.Timestamptz
+		err := tx.QueryRow(ctx, o.db.SQL["endpoint_version"], endpoint).Scan(&paused, &now.GivenUp, &now.Mark)
+		if err != nil {
+			return fmt.Errorf("reading what waits for the endpoint: %w", err)
+		}
+		if now.PausedAt = store.OrZero(paused); !same(now) {
+			return fmt.Errorf("%w: nothing was done", ErrOther)
+		}
+		return call(ctx, tx)
+	}})
+}
