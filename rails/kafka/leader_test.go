@@ -203,7 +203,7 @@ func TestUnknownSaysWhere(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		where, rest, _ := strings.Cut(got.Message, ", at ")
-		want := fmt.Sprintf("written to partition %d of topic payments, led by broker 7",
+		want := fmt.Sprintf("sent to the leader of partition %d of topic payments, broker 7",
 			b.all()[0].request.Topics[0].Partitions[0].Partition)
 		moment, _, _ := strings.Cut(rest, ": ")
 		at, err := time.Parse(time.RFC3339, moment)

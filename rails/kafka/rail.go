@@ -202,8 +202,8 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 	if result.Result != payment.ResultAccepted {
 		// An operator who decides about it has to know where it may be, and which broker may yet append it.
 		// A refusal may count as UNKNOWN too.
-		result.Place = fmt.Sprintf("written to partition %d of topic %s, led by broker %d, at %s", partition, r.config.Topic,
-			c.leads, sent.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+		result.Place = fmt.Sprintf("sent to the leader of partition %d of topic %s, broker %d, at %s", partition,
+			r.config.Topic, c.leads, sent.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
 	return result
 }
