@@ -86,6 +86,7 @@ func (nopObserver) CommitUnknown()                             {}
 type Result struct {
 	Grace       bool // no repairs, so that workers can record what they hold
 	Suspended   bool // nothing expires: the database may have forgotten sends
+	Unread      int  // rails whose profile in force can't be read: their claims are left for LeaveUnread
 	Stale       int  // open claims found due
 	Repaired    int  // claims answered by this reaper
 	Superseded  int  // claims answered by another process meanwhile
@@ -107,6 +108,7 @@ type Reaper struct {
 
 	guard      *lineage.Guard
 	policies   map[string]rails.Profile
+	unread     map[string]string // rails whose profile in force can't be read, with the reason
 	budget     outbox.TimeBudget // of the last heartbeat
 	agreed     bool              // the budget was compared with this process's configuration
 	graceUntil time.Time
@@ -189,7 +191,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	if err := r.readPolicies(ctx); err != nil {
 		return Result{}, err
 	}
-	result := Result{Grace: r.inGrace(r.guard.Server(), time.Now()), Suspended: r.guard.Suspended()}
+	result := Result{Grace: r.inGrace(r.guard.Server(), time.Now()), Suspended: r.guard.Suspended(), Unread: len(r.unread)}
 	r.lastTurn = time.Now()
 	// The steps are independent: each runs even if another fails.
 	var faults []error
@@ -228,24 +230,36 @@ func (r *Reaper) endPauses(ctx context.Context, result *Result) error {
 	return err
 }
 
+// LeaveUnread is how old a claim becomes before a reaper that can't read the rail's profile parks it.
+// Until then it is left to a reaper of a newer build, or to a profile that can be read; older than
+// the cell's claim timeout, it is counted as stuck, of which there is an alert.
+const LeaveUnread = 24 * time.Hour
+
 func (r *Reaper) readPolicies(ctx context.Context) error {
 	rows, err := r.store.Rails(ctx)
 	if err != nil {
 		return err
 	}
-	policies := make(map[string]rails.Profile, len(rows))
+	policies, unread := make(map[string]rails.Profile, len(rows)), make(map[string]string)
 	for _, row := range rows {
 		profile, err := rails.ParseProfile(row.Profile)
 		if err != nil {
+			unread[row.RailType] = fmt.Sprintf("version %d: %v", row.ProfileVersion, err)
+			if unread[row.RailType] != r.unread[row.RailType] {
+				r.log.ErrorContext(ctx, "a profile in force can't be read: lost claims of the rail are left to a reaper that can "+
+					"read it, and parked if they become old", "rail_type", row.RailType, "profile_version", row.ProfileVersion,
+					"error", err, "parked_after", LeaveUnread)
+			}
 			// The zero policy parks, so that nothing is sent again on a guess.
-			r.log.ErrorContext(ctx, "a profile in force can't be read; its claims will be parked", "rail_type", row.RailType,
-				"error", err)
 			profile = rails.Profile{RailType: row.RailType}.WithDefaults()
+		} else if _, was := r.unread[row.RailType]; was {
+			r.log.InfoContext(ctx, "the profile in force can be read again", "rail_type", row.RailType,
+				"profile_version", row.ProfileVersion)
 		}
 		profile.Version = row.ProfileVersion
 		policies[row.RailType] = profile
 	}
-	r.policies = policies
+	r.policies, r.unread = policies, unread
 	return nil
 }
 

@@ -145,5 +145,8 @@ func (r *Reaper) staleQuery() outbox.StaleQuery {
 	for name, profile := range r.policies {
 		query.Calls[name] = profile.SendBudget()
 	}
+	for name := range r.unread {
+		query.Calls[name] = LeaveUnread
+	}
 	return query
 }

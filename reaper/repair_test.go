@@ -153,13 +153,14 @@ func TestLostInquiry(t *testing.T) {
 		"DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING")
 }
 
-// TestUnreadableProfileParks tests that nothing is sent again on a guess.
+// TestUnreadableProfileParks tests that nothing is sent again on a guess, and that a payment of which no
+// reaper can read the profile is left to an operator in the end.
 func TestUnreadableProfileParks(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
 	claim := y.claimOne("worker")
 	y.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "a day", ` + timeouts + `}', 'a slip')`)
-	y.age(time.Hour)
+	y.age(reaper.LeaveUnread + time.Minute)
 	y.once(y.reaper())
 	same(t, "fate", y.fate(claim.OutboxID),
 		"DISPATCHING ZOMBIE_REQUEUE/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY, letter OUTCOME_UNKNOWN pending")

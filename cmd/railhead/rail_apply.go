@@ -19,7 +19,7 @@ import (
 
 func railApplyCommand() *cobra.Command {
 	var reason string
-	dryRun := false
+	dryRun, anyBuild := false, false
 	command := &cobra.Command{
 		Use: "apply FILE", Short: "Put the profiles of a rails file in force",
 		Long: "Put the profiles of a rails file in force, each as its rail's next version; a profile that is in force\n" +
@@ -27,6 +27,9 @@ func railApplyCommand() *cobra.Command {
 			"It first shows the changes of each profile. Endpoints are checked and stay in the file; secrets are not\n" +
 			"resolved. Rails that the file does not name are not changed. Relayers and reapers use a new version within\n" +
 			"seconds. Connects with RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
+			"A profile with fields that older builds do not know, where the one in force has none, is refused while\n" +
+			"relayers or reapers of another build than this command's run: such a relayer sends no payment of the rail,\n" +
+			"and such a reaper may park the claims of lost workers. --any-build says that each of them knows the fields.\n\n" +
 			"docs/rails.md explains every field of the file. railhead rail example prints a file to start from,\n" +
 			"railhead rail check checks one without a database.",
 		Example: "  railhead rail apply rails.yaml --dry-run\n" +
@@ -42,12 +45,14 @@ func railApplyCommand() *cobra.Command {
 				return err
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				return applyRails(cmd, s, operator, file, reason, dryRun)
+				return applyRails(cmd, s, operator, file, reason, dryRun, anyBuild)
 			})
 		},
 	}
 	command.Flags().StringVar(&reason, "reason", "", "the reason, for readers of the operator log; required for a change")
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, change nothing")
+	command.Flags().BoolVar(&anyBuild, "any-build", false,
+		"put new fields in force while relayers and reapers of other builds run")
 	return command
 }
 
@@ -59,6 +64,7 @@ type railChange struct {
 	Changed     bool          `json:"changed"`
 	Differences []fieldChange `json:"differences"`
 	profile     []byte
+	later       []string // fields that older builds do not know, where the profile in force has none
 }
 
 type fieldChange struct {
@@ -68,7 +74,8 @@ type fieldChange struct {
 }
 
 func applyRails(
-	cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string, dryRun bool,
+	cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string,
+	dryRun, anyBuild bool,
 ) error {
 	changes, err := planRails(cmd.Context(), operator, file)
 	if err != nil {
@@ -98,6 +105,9 @@ func applyRails(
 				return err
 			}
 		}
+	}
+	if err := checkBuilds(cmd, operator, changes, dryRun || anyBuild); err != nil {
+		return err
 	}
 	changing := slices.ContainsFunc(changes, func(c railChange) bool { return c.Changed })
 	if changing && !dryRun {
@@ -169,9 +179,13 @@ func planRails(ctx context.Context, operator *operator.Operator, file railconfig
 		if err != nil {
 			return nil, fmt.Errorf("comparing the profile of rail %s: %w", rail.RailType, err)
 		}
+		later, err := laterThan(row.Profile, profile)
+		if err != nil {
+			return nil, fmt.Errorf("comparing the profile of rail %s: %w", rail.RailType, err)
+		}
 		changes = append(changes, railChange{
 			RailType: rail.RailType, From: row.ProfileVersion, Changed: len(differences) > 0,
-			Differences: differences, profile: profile,
+			Differences: differences, profile: profile, later: later,
 		})
 	}
 	return changes, nil

@@ -16,6 +16,7 @@ type Reaper struct {
 	ok, failed prometheus.Counter
 	cycles     prometheus.Histogram
 	expired    prometheus.Counter
+	unread     prometheus.Gauge
 	repairs    map[string]prometheus.Counter
 }
 
@@ -45,6 +46,8 @@ func (s *Set) newReaper() *Reaper {
 		cycles: s.histogram("railhead_reaper_cycle_duration_seconds", "Time of one turn of the reaper that worked.",
 			turnBuckets),
 		expired: s.counter("railhead_reaper_expired_total", "Instructions ended because they had expired."),
+		unread: s.gauge("railhead_reaper_unread_profiles",
+			"Rails whose profile in force this reaper can't read: it leaves their lost claims to others."),
 		repairs: make(map[string]prometheus.Counter),
 	}
 	repairs := s.counters("railhead_reaper_repairs_total", "Open claims of lost workers, by what became of them.",
@@ -87,8 +90,9 @@ func (r *Reaper) Expired(n int) {
 }
 
 // Turn counts a successful turn.
-func (r *Reaper) Turn(_ reaper.Result, d time.Duration) {
+func (r *Reaper) Turn(result reaper.Result, d time.Duration) {
 	r.ok.Inc()
+	r.unread.Set(float64(result.Unread))
 	r.cycles.Observe(d.Seconds())
 }
 
