@@ -172,19 +172,30 @@ func TestLocksOfOneTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
+	var holders []pgx.Tx
 	for n := range 4 {
 		table, holder := heldTable(t, cell, n)
 		fmt.Fprintf(&text, "ALTER TABLE %s ADD COLUMN held text DEFAULT ';';\n", table)
-		end := time.AfterFunc(time.Duration(n+1)*800*time.Millisecond, func() { holder.Rollback(context.Background()) })
-		t.Cleanup(func() {
-			if end.Stop() {
-				holder.Rollback(context.Background())
-			}
-		})
+		holders = append(holders, holder)
 	}
+	looks := cell.Conn(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { // each ends a while after a statement has begun to wait
+		defer close(ended)
+		for _, holder := range holders {
+			if untilOneWaits(ctx, looks) == nil {
+				time.Sleep(800 * time.Millisecond)
+			}
+			holder.Rollback(context.WithoutCancel(ctx))
+		}
+	}()
 	begun := time.Now()
 	err = migrations.Run(t.Context(), config, cell.Schema, text.String())
-	if took := time.Since(begun); err == nil || took > 2*time.Second {
+	took := time.Since(begun)
+	cancel()
+	<-ended
+	if err == nil || took > 2*time.Second {
 		t.Errorf("four statements waited %s for their locks (%v), want a timeout after a second", took, err)
 	}
 }
