@@ -109,6 +109,9 @@ func applyRails(
 	if err := checkBuilds(cmd, operator, changes, dryRun || anyBuild); err != nil {
 		return err
 	}
+	if err := warnMoved(cmd, operator, changes); err != nil {
+		return err
+	}
 	changing := slices.ContainsFunc(changes, func(c railChange) bool { return c.Changed })
 	if changing && !dryRun {
 		if reason == "" {

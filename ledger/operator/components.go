@@ -42,3 +42,15 @@ func (o *Operator) Running(ctx context.Context) ([]Component, error) {
 	}
 	return running, nil
 }
+
+// WaitsElsewhere counts the participants whose payments of a rail wait in this cell, in pending or with an open dead
+// letter, while another cell takes what they enqueue. The two cells do not wait for each other.
+func (o *Operator) WaitsElsewhere(ctx context.Context, railType string) (participants int, err error) {
+	err = o.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.db.SQL["waits_elsewhere"], railType).Scan(&participants)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("counting what participants of other cells have here: %w", err)
+	}
+	return participants, nil
+}
