@@ -75,6 +75,10 @@ func TestPythonCaller(t *testing.T) {
 	problem := func(status int, rest string) say {
 		return text(status, `{"type": "`+outbox.ProblemsAt+`any.md", "title": "no"`+rest+`}`)
 	}
+	elsewhere := func(w http.ResponseWriter) {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(http.StatusFound)
+	}
 	const (
 		paid    = "DISPATCHED ACCEPTED R-1"
 		doubt   = "it is not known whether it is stored"
@@ -94,6 +98,7 @@ func TestPythonCaller(t *testing.T) {
 		"no key":                          {[]say{about("idempotency_key", "")}, doubt, 3},
 		"no state":                        {[]say{about("state", "")}, doubt, 3},
 		"another payment, then its own":   {[]say{about("instruction_id", "INV-1"), about()}, paid, 2},
+		"a redirect, with the token":      {[]say{elsewhere}, doubt, 3},
 		"a list":                          {[]say{text(200, `["ok"]`)}, doubt, 3},
 		"null":                            {[]say{text(200, "null")}, doubt, 3},
 		"a text":                          {[]say{text(200, `"state"`)}, doubt, 3},
