@@ -67,6 +67,10 @@ func Check(ctx context.Context, on Conn, cell string) (err error) {
 		return fmt.Errorf("%w: it calls itself %.100q and not PostgreSQL, so nothing is known of triggers and locks on it",
 			outbox.ErrUnfitServer, version)
 	}
+	// Only what is exactly PostgreSQL's was called until now.
+	if _, err := tx.Exec(ctx, "SET LOCAL search_path = pg_catalog, pg_temp"); err != nil {
+		return fmt.Errorf("setting the search_path: %w", err)
+	}
 	var facts struct {
 		role      string
 		there     bool

@@ -148,7 +148,8 @@ func (r *Reader) readWithin(ctx context.Context, timeout time.Duration, queue fu
 	// The settings come with the beginning: the server describes the statements of a batch before it runs the first of
 	// them, and waits for locks of their tables to do so.
 	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-		SET LOCAL statement_timeout = %d; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`, timeout.Milliseconds())})
+		%s; SET LOCAL statement_timeout = %d; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`,
+		store.LocalPath, timeout.Milliseconds())})
 	if err != nil {
 		return fmt.Errorf("beginning to read: %w", err)
 	}

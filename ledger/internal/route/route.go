@@ -63,14 +63,14 @@ func Read(ctx context.Context, db *store.DB) (*outbox.CellMap, error) {
 // directory: an address can change after its map was read. Without a setting another cell of the directory passes.
 func (r *Router[C]) Hold(db *store.DB, setting, schema string) {
 	text := db.SQL["routing_directory"]
-	db.OnConnect(func(ctx context.Context, conn *pgx.Conn) error {
+	db.OnConnect(func(ctx context.Context, tx pgx.Tx) error {
 		first := r.directory.Load() // without the mutex: a pool that is closed waits for this
 		if first == nil {           // the map that is read next says it
 			return nil
 		}
 		var its string
 		var another bool
-		switch err := conn.QueryRow(ctx, text, setting, schema).Scan(&its, &another); {
+		switch err := tx.QueryRow(ctx, text, setting, schema).Scan(&its, &another); {
 		case errors.Is(err, pgx.ErrNoRows): // a statement that enqueues is refused there
 			return nil
 		case err != nil:

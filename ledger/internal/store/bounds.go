@@ -34,6 +34,7 @@ var beginQuery = beginSQL + settingsSQL
 var snapshotQuery = "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE" + settingsSQL
 
 var settingsSQL = fmt.Sprintf(`;
+	`+LocalPath+`;
 	SET LOCAL idle_in_transaction_session_timeout = %d;
 	SET LOCAL client_min_messages = warning;
 	SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN ('off', 'local')`,

@@ -47,10 +47,11 @@ type DB struct {
 	check  atomic.Pointer[connCheck]     // of each new connection; nil: none
 }
 
-type connCheck = func(context.Context, *pgx.Conn) error
+type connCheck = func(context.Context, pgx.Tx) error
 
-// OnConnect sets a check of every connection that is made from now on; one that fails it is not used.
-func (db *DB) OnConnect(check func(context.Context, *pgx.Conn) error) { db.check.Store(&check) }
+// OnConnect sets a check of every connection that is made from now on, in a transaction that only reads; one that
+// fails it is not used.
+func (db *DB) OnConnect(check func(context.Context, pgx.Tx) error) { db.check.Store(&check) }
 
 // Open makes a pool of connections to the writable server. A connection fails with
 // outbox.ErrOtherSchema if another build has migrated the cell, and with
@@ -97,6 +98,9 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	// Prepared statements need one session throughout. With another mode in the connection
 	// string, there may be a transaction pooler.
 	db := &DB{SQL: loaded, pooled: conn.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
+	if !db.pooled {
+		PinPath(conn)
+	}
 	pool.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		// The pool gives no bound, and has no place for another one before this one has failed.
 		ctx, cancel := context.WithTimeout(ctx, max(conn.ConnectTimeout, checksWithin))
@@ -105,16 +109,19 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		if err := engine.Check(ctx, c, config.Cell); err != nil {
 			return err
 		}
-		if err := schema.On(ctx, c); err != nil {
-			return err
-		}
-		if err := checkCollations(ctx, c, loaded); err != nil {
-			return err
-		}
-		if check := db.check.Load(); check != nil {
-			return (*check)(ctx, c)
-		}
-		return nil
+		// Behind a pooler the session has the search_path of the login.
+		return inPath(ctx, c, func(tx pgx.Tx) error {
+			if err := schema.On(ctx, tx); err != nil {
+				return err
+			}
+			if err := checkCollations(ctx, tx, loaded); err != nil {
+				return err
+			}
+			if check := db.check.Load(); check != nil {
+				return (*check)(ctx, tx)
+			}
+			return nil
+		})
 	}
 	if db.Pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return nil, fmt.Errorf("opening the pool of %s: %w", config.Name, err)
@@ -138,7 +145,7 @@ func (db *DB) Prefer(prefix string) {
 // collation of the server's libraries instead of by their bytes. After an update of the
 // library that changes the order, such an index misses keys, and a repeated call makes a
 // second payment.
-func checkCollations(ctx context.Context, conn *pgx.Conn, loaded Statements) error {
+func checkCollations(ctx context.Context, conn pgx.Tx, loaded Statements) error {
 	var index, table, collation string
 	switch err := conn.QueryRow(ctx, loaded["collations"]).Scan(&index, &table, &collation); {
 	case errors.Is(err, pgx.ErrNoRows):

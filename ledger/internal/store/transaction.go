@@ -36,7 +36,7 @@ func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error
 	begun := false
 	if on != nil && db.pooled {
 		// Behind a pooler the server stays the same only within a transaction.
-		_, err = t.conn().Exec(ctx, beginSQL)
+		_, err = t.conn().Exec(ctx, beginSQL+"; "+LocalPath)
 		begun = true
 	}
 	if on != nil && err == nil {
@@ -48,6 +48,9 @@ func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error
 	}
 	if !begun {
 		t.Queue(beginSQL)
+		if db.pooled {
+			t.Queue(LocalPath)
+		}
 	}
 	t.Queue(db.SQL["bound"], lockTimeout, idleTimeout).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&t.At, &t.Walked, nil, nil, nil, nil, nil, nil, nil)
