@@ -20,7 +20,7 @@ import (
 )
 
 // shadows are functions whose arguments match better than those of PostgreSQL's functions of the same name, as a login
-// can create them in schema public if it may: each fails whoever calls it.
+// can create them in schema public if it may: each fails the session that calls it.
 var shadows = []string{
 	"unnest(oid[]) RETURNS SETOF oid", "unnest(uuid[]) RETURNS SETOF uuid", "unnest(text[]) RETURNS SETOF text",
 	"unnest(integer[]) RETURNS SETOF integer", "unnest(jsonb[]) RETURNS SETOF jsonb",
@@ -43,11 +43,19 @@ func TestNoFunctionOfALoginIsCalled(t *testing.T) {
 		mustExec(t, planter, "CREATE FUNCTION public."+shadow+` LANGUAGE plpgsql AS $$
 			BEGIN RAISE EXCEPTION 'the code of a login runs as %', current_user; END $$`)
 	}
-	for _, path := range []string{`"$user", public`, "public, pg_catalog"} {
+	for path, pooler := range map[string]string{
+		`"$user", public`: "", "public, pg_catalog": "", "public": "default_query_exec_mode=cache_describe",
+	} {
 		d.do("ALTER DATABASE " + d.Name + " SET search_path = " + path)
 		t.Run(path, func(t *testing.T) {
 			var each []func() error
-			config := func(login string) ledger.Config { return ledger.Config{URL: d.URL(login), Cell: d.Schema} }
+			config := func(login string) ledger.Config {
+				url := d.URL(login)
+				if pooler != "" {
+					url += "&" + pooler
+				}
+				return ledger.Config{URL: url, Cell: d.Schema}
+			}
 			ctx := t.Context()
 
 			in, err := ingest.Open(ctx, config(celltest.Ingest))

@@ -282,7 +282,8 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _
 
 // settings are the settings of each transaction that changes a cell.
 const settings = "SET LOCAL lock_timeout = '1s'; SET LOCAL check_function_bodies = off; " +
-	"SET LOCAL timezone = 'UTC'; SET LOCAL standard_conforming_strings = on"
+	"SET LOCAL timezone = 'UTC'; SET LOCAL standard_conforming_strings = on; " +
+	"SET LOCAL search_path = pg_catalog, pg_temp"
 
 func apply(ctx context.Context, tx *sql.Tx, migration Migration) error {
 	if _, err := tx.ExecContext(ctx, settings); err != nil {

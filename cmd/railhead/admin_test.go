@@ -56,6 +56,9 @@ func TestPrintedSQL(t *testing.T) {
 		if !strings.Contains(strings.ReplaceAll(got, `"west"`, "west"), "west.payment_outbox_pending") || strings.Contains(got, "{cell}") || strings.Contains(got, "railhead.payment") {
 			t.Errorf("%v does not name the cell", args)
 		}
+		if !strings.Contains(got, "search_path = pg_catalog, pg_temp;\n") && !strings.HasPrefix(got, "[") {
+			t.Errorf("%v finds functions wherever its session does", args)
+		}
 	}
 }
 

@@ -159,6 +159,10 @@ func migrateSQLCommand() *cobra.Command {
 				}
 				return o.document(scripts)
 			}
+			// migrate up sets these as well: without them a constraint may call a function that a login has created.
+			if err := o.text("SET search_path = pg_catalog, pg_temp;\nSET check_function_bodies = off;\n\n"); err != nil {
+				return err
+			}
 			for _, migration := range all {
 				if err := o.text("-- %s\n\n%s\n", migration.Name, migration.SQL); err != nil {
 					return err

@@ -176,7 +176,7 @@ var notFields = []string{
 	"cleanup.policy", "compression.type", "flush.messages", "max.message.bytes", "message.timestamp.type",
 	"min.insync.replicas", "retention.bytes", "retention.ms", "segment.bytes", "unclean.leader.election.enable",
 	// the number of an instruction, a role, a view and a metric
-	"sequence_id", "railhead_operator", "v_order_heads", "railhead_order_blocked_heads",
+	"sequence_id", "railhead_operator", "v_order_heads", "railhead_order_blocked_heads", "railhead_reaper_unread_profiles",
 }
 
 // TestPageNames: what the prose of docs/rails.md writes like a field is one.

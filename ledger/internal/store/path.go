@@ -15,7 +15,8 @@ import (
 // PostgreSQL's own where its arguments match better, and runs with the rights of the session's login.
 const path = "pg_catalog, pg_temp"
 
-// LocalPath sets it for a transaction that has just begun: behind a transaction pooler a setting of the session would affect others.
+// LocalPath sets it for a transaction that has just begun: behind a transaction pooler a setting of the session would
+// affect others.
 const LocalPath = "SET LOCAL search_path = " + path
 
 // PinPath has each session of a configuration begin with that search_path. A startup parameter would do as well, but
