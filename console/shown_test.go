@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,6 +94,31 @@ func TestStalePageDiscardsNoOtherEvents(t *testing.T) {
 	cell.Exec(`UPDATE railhead.payment_event_endpoints SET paused_at = now() + interval '1 second'`)
 	s.stale(cell, client, redeliver, shown)
 	s.act(client, redeliver, url.Values{}, "/endpoints", "No event waited")
+}
+
+// TestActsOnAnEndpointThatDelivers: an act on an endpoint is done while its deliveries are noted all the time, and
+// while it waits for its row it holds no older state for true.
+func TestActsOnAnEndpointThatDelivers(t *testing.T) {
+	t.Parallel()
+	cell := subjectsOf(t)
+	s := serve(t, cell, console.Operate, true)
+	client := s.login()
+	ctx, stop := context.WithCancel(t.Context())
+	courier := cell.Conn(t, "")
+	noted := make(chan struct{})
+	go func() {
+		defer close(noted)
+		for ctx.Err() == nil {
+			// as a courier: it holds the row for some time, and comes back at once
+			courier.Exec(ctx, `UPDATE railhead.payment_event_endpoints SET notes = notes + 1;
+				SELECT pg_sleep(0.002)`) //nolint:errcheck // the end of the test cancels it
+		}
+	}()
+	defer func() { stop(); <-noted }()
+	for range 5 {
+		s.act(client, "/endpoints/shop/redeliver", url.Values{}, "/endpoints", "No event waited")
+		s.act(client, "/endpoints/shop/discard", url.Values{}, "/endpoints", "nothing was discarded")
+	}
 }
 
 // TestPauseDuringTheWait: a pause that is ended and begun anew while the act that names the first one waits for its

@@ -79,7 +79,7 @@ type ShownEndpoint struct {
 }
 
 // IfGivenUpIs returns a context whose Discard is done only if the events of the endpoint that were given up are those
-// that were shown; otherwise the error is ErrOther. The transaction sees one snapshot, as that of IfPauseIs.
+// that were shown; otherwise the error is ErrOther. It compares while it has the endpoint's row locked.
 func IfGivenUpIs(ctx context.Context, endpoint string, shown ShownEndpoint) context.Context {
 	return ifEndpoint(ctx, endpoint, func(now ShownEndpoint) bool {
 		return now.GivenUp == shown.GivenUp && now.Mark == shown.Mark
@@ -92,12 +92,16 @@ func IfEndpointPauseIs(ctx context.Context, endpoint string, shown ShownEndpoint
 	return ifEndpoint(ctx, endpoint, func(now ShownEndpoint) bool { return now.PausedAt.Equal(shown.PausedAt) })
 }
 
+// ifEndpoint compares under the lock of the endpoint's row, and not on one snapshot: deliveries that are noted change
+// that row many times a second, and each would lose the race for the act.
 func ifEndpoint(ctx context.Context, endpoint string, same func(now ShownEndpoint) bool) context.Context {
-	return guarding(ctx, guard{snapshot: true, run: func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
+	return guarding(ctx, guard{run: func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
 		var now ShownEndpoint
 		var paused pgtype.Timestamptz
-		err := tx.QueryRow(ctx, o.db.SQL["endpoint_version"], endpoint).Scan(&paused, &now.GivenUp, &now.Mark)
-		if err != nil {
+		if err := tx.QueryRow(ctx, o.db.SQL["hold_endpoint"], endpoint).Scan(&paused); err != nil {
+			return fmt.Errorf("locking the endpoint: %w", err)
+		}
+		if err := tx.QueryRow(ctx, o.db.SQL["given_up"], endpoint).Scan(&now.GivenUp, &now.Mark); err != nil {
 			return fmt.Errorf("reading what waits for the endpoint: %w", err)
 		}
 		if now.PausedAt = store.OrZero(paused); !same(now) {
