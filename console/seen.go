@@ -20,8 +20,8 @@ var changed = problem{http.StatusConflict, "The payment has changed since the pa
 
 // other is the answer to an act on a rail, a participant or an endpoint that is no longer as the page showed it.
 var other = problem{http.StatusConflict, "It is no longer as the page showed it",
-	"Nothing was done. Another pause may have begun since, or other events were given up. Look again at its page, and " +
-		"act by what it shows now."}
+	"Nothing was done. Another pause may have begun since, or other events were given up, or the page is of an older " +
+		"version of the console. Look again at its page, and act by what it shows now."}
 
 // shownPause is what a page shows of a pause, as the field of a form: when it began and when it ends, such as
 // 1795741200000000.0.

@@ -27,7 +27,7 @@ func railApplyCommand() *cobra.Command {
 			"It first shows the changes of each profile. Endpoints are checked and stay in the file; secrets are not\n" +
 			"resolved. Rails that the file does not name are not changed. Relayers and reapers use a new version within\n" +
 			"seconds. Connects with RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
-			"A profile with fields that older builds do not know, where the one in force has none, is refused while\n" +
+			"A profile with fields that older builds do not know, and that the one in force has not, is refused while\n" +
 			"relayers or reapers of another build than this command's run: such a relayer sends no payment of the rail,\n" +
 			"and such a reaper may park the claims of lost workers. --any-build says that each of them knows the fields.\n\n" +
 			"docs/rails.md explains every field of the file. railhead rail example prints a file to start from,\n" +

@@ -47,14 +47,15 @@ func laterFields(profile []byte) ([]string, error) {
 	return later, nil
 }
 
-// laterThan returns the later fields of a proposed profile if the one in force has none: if it has
-// some, the builds that do not know them can't read it already.
+// laterThan returns the later fields of a proposed profile that the one in force has not: a build may know some of
+// them and not the others.
 func laterThan(inForce, proposed []byte) ([]string, error) {
 	was, err := laterFields(inForce)
-	if err != nil || len(was) > 0 {
+	if err != nil {
 		return nil, err
 	}
-	return laterFields(proposed)
+	later, err := laterFields(proposed)
+	return slices.DeleteFunc(later, func(name string) bool { return slices.Contains(was, name) }), err
 }
 
 // othersMax bounds the components that checkBuilds names.

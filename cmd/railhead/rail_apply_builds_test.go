@@ -17,7 +17,7 @@ func TestRailApplyWithOtherBuilds(t *testing.T) {
 	cell := celltest.New(t)
 	who := at(t, cell)
 	strict := writeFile(t, "strict.yaml", railsFile("24h")+"      order: STRICT\n")
-	skip := writeFile(t, "skip.yaml", railsFile("24h")+"      order: STRICT\n      order_on_bad_end: SKIP\n")
+	skip := writeFile(t, "skip.yaml", railsFile("24h")+"      order: STRICT\n      order_participants: {p1: NONE}\n")
 	longer := writeFile(t, "longer.yaml", railsFile("48h"))
 	for _, one := range [][]string{
 		{"of-this-build", "reaper", buildVersion(), "running", "0"},
@@ -55,8 +55,11 @@ func TestRailApplyWithOtherBuilds(t *testing.T) {
 	version(2)
 	want(exitOK, true, strict, "--reason", "that reaper knows order", "--any-build")
 	version(3)
-	want(exitOK, false, skip, "--reason", "no reaper can do worse for it")
+	want(exitFailure, true, skip, "--reason", "one that knows order may not know participants of their own")
+	version(3)
+	want(exitOK, true, skip, "--reason", "that reaper knows both", "--any-build")
 	version(4)
+	want(exitOK, false, skip, "--reason", "nothing is new")
 }
 
 // TestFieldsThatOlderBuildsDoNotKnow: each field of a profile is one that every build knows, or one

@@ -289,6 +289,9 @@ func buildVersion() string {
 			version = setting.Value[:12]
 		}
 	}
+	if (version == "" || version == "(devel)") && len(commit) >= 12 {
+		return commit[:12]
+	}
 	return version
 }
 

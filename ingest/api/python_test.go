@@ -75,6 +75,12 @@ func TestPythonCaller(t *testing.T) {
 	problem := func(status int, rest string) say {
 		return text(status, `{"type": "`+outbox.ProblemsAt+`any.md", "title": "no"`+rest+`}`)
 	}
+	aged := func(age string, then say) say {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Age", age)
+			then(w)
+		}
+	}
 	elsewhere := func(w http.ResponseWriter) {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(http.StatusFound)
@@ -98,6 +104,10 @@ func TestPythonCaller(t *testing.T) {
 		"no key":                          {[]say{about("idempotency_key", "")}, doubt, 3},
 		"no state":                        {[]say{about("state", "")}, doubt, 3},
 		"another payment, then its own":   {[]say{about("instruction_id", "INV-1"), about()}, paid, 2},
+		"a cache's":                       {[]say{aged("86400", about())}, doubt, 3},
+		"a cache's refusal":               {[]say{aged("86400", problem(422, ""))}, doubt, 3},
+		"no age":                          {[]say{aged("now", about())}, doubt, 3},
+		"of the second":                   {[]say{aged("1", about())}, paid, 1},
 		"a redirect, with the token":      {[]say{elsewhere}, doubt, 3},
 		"a list":                          {[]say{text(200, `["ok"]`)}, doubt, 3},
 		"null":                            {[]say{text(200, "null")}, doubt, 3},
