@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/ledger"
 )
 
 // traps make, for one session, a domain over each type that a function can take, whose CHECK reports
@@ -111,4 +112,36 @@ func definersOf(t *testing.T, cell *celltest.Cell, role string) []definer {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestCollationsOfACallerCompareNothing: under a caller's collation, under which punctuation counts for nothing, '---'
+// is neither empty nor equal to anything else.
+func TestCollationsOfACallerCompareNothing(t *testing.T) {
+	t.Parallel()
+	d := newDoorDesk(t)
+	bearer := d.token(nil, "p1")
+	d.take(bearer, d.instruction("p1", "first", "first"))
+	for _, c := range []struct{ what, login, sql, want string }{
+		{"api_list of another participant", celltest.API, `SELECT count(*)::text FROM railhead.api_list($1, NULL,
+			'---' COLLATE pg_temp.ci, 0, 9)`, "RH031"},
+		{"api_list of none", celltest.API, `SELECT count(*)::text FROM railhead.api_list($1, NULL, '' COLLATE pg_temp.ci, 0, 9)`, "0"},
+		{"api_enqueue for another participant", celltest.API, strings.ReplaceAll(callByToken, "ARRAY['p1']",
+			"ARRAY['---' COLLATE pg_temp.ci]"), " RH031"},
+		{"a blank reason", celltest.Operator, `SELECT railhead.revoke_api_token(left(encode(sha256($1::bytea), 'hex'), 16),
+			' ' COLLATE pg_temp.ci)::text`, "RH002"},
+		{"a reason", celltest.Operator, `SELECT railhead.revoke_api_token(left(encode(sha256($1::bytea), 'hex'), 16),
+			'---' COLLATE pg_temp.ci)::text`, "true"},
+	} {
+		conn := d.Conn(t, c.login)
+		mustExec(t, conn, `CREATE COLLATION pg_temp.ci (provider = icu, locale = 'und-u-ka-shifted-ks-level1', deterministic = false)`)
+		arguments := []any{bearer.Token[:]}
+		if strings.Contains(c.sql, "$3") {
+			arguments = append(arguments, "second", false)
+		}
+		var said string
+		if err := conn.QueryRow(t.Context(), c.sql, arguments...).Scan(&said); err != nil {
+			said = ledger.SQLState(err)
+		}
+		same(t, c.what, strings.TrimSpace(said), strings.TrimSpace(c.want))
+	}
 }

@@ -41,7 +41,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN {cell}.outbox_heartbeats h ON h.name = f.worker_id
 CROSS JOIN LATERAL (
   SELECT greatest($1::bigint, h.claim_timeout_ms) * interval '1 millisecond' AS claim_timeout,
-    greatest($2::bigint, h.stale_after_ms) * interval '1 millisecond' AS stale,
+    greatest($2::bigint, least(h.stale_after_ms, 86400000)) * interval '1 millisecond' AS stale,
     greatest($5::bigint, h.start_within_ms) * interval '1 millisecond' AS start_within) w
 WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 millisecond' + w.start_within,
   w.claim_timeout)

@@ -5,7 +5,8 @@
 --   number after, at most rows_max of them (1 to 200). They contain no payload, and no free text of
 --   the rail or of an operator.
 -- errors:  RH030 the token is not in force, RH031 it is not for reading, RH010 the instruction
---          does not exist, or is another participant's, RH020 it is in another cell (require_api_payment).
+--          does not exist, or is another participant's, RH020 it is in another cell (require_api_payment), 25001 above
+--          READ COMMITTED.
 -- reads:   payment_outbox_attempts, and what require_api_payment reads.   locks: nothing.   called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_attempts(token_sha256 bytea, certificate bytea, outbox_id uuid, after integer,
   rows_max integer)

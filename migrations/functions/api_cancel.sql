@@ -2,7 +2,8 @@
 --   Cancels, as cancel_payment does, an instruction of one of the token's participants for a caller
 --   over HTTP. The operator log names the token and the reason.
 -- errors:  RH030 the token is not in force, RH031 it is not for cancelling, RH010 the instruction
---          does not exist, or is another participant's, RH020 it is in another cell (require_api_payment);
+--          does not exist, or is another participant's, RH020 it is in another cell (require_api_payment), 25001 above
+--          READ COMMITTED;
 --          and those of cancel_payment.
 -- reads:   what require_api_payment and cancel_payment read.
 -- writes, locks: as cancel_payment.   called by: api.

@@ -12,7 +12,7 @@
 -- errors:  per item those of enqueue_payment_outbox_arrays, RH030 if the token is not in force, and
 --          RH031 if it is not for this participant or verb. For the call, RH032 if the cell allows
 --          second keys, because a key by SQL and the same key over HTTP would then be two
---          instructions; 40001 if one key was used for two instructions concurrently.
+--          instructions; 25001 above READ COMMITTED; 40001 if one key was used for two instructions concurrently.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, payment_outbox_settings, payment_outbox_rules,
 --          participant_outbox_sequences,
 --          and what enqueue_payment_outbox and enqueue_payment_outbox_arrays read; carried_key, if a
@@ -52,6 +52,7 @@ DECLARE
   other     uuid;    -- an instruction that has used the key in another cell
   kept      integer;
 BEGIN
+  PERFORM {cell}.require_fresh_snapshot();
   IF (SELECT s.allow_second_key FROM {cell}.payment_outbox_settings s WHERE s.singleton) IS NOT FALSE THEN
     RAISE EXCEPTION USING ERRCODE = 'RH032',
       MESSAGE = 'the cell allows second keys and therefore accepts nothing over HTTP',

@@ -14,7 +14,8 @@
 --            earlier transaction is still in progress.
 --   At most rows_max places (up to 2,000) are read. If rows_max is 0, none is read and END is the
 --   newest place. If no place is given, the events start at the time since.
--- errors:  RH005 more than 10,000 items.
+--   A token that was revoked while the statement runs that calls this is still served by it.
+-- errors:  RH005 more than 10,000 items, 25001 above READ COMMITTED.
 -- reads:   payment_api_tokens, and what outcome_feed and outcome_place read.
 -- locks:   nothing.   called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_events(tokens bytea[], certificates bytea[], participants text[], types text[],
@@ -39,6 +40,7 @@ DECLARE
   top   record;
   held  timestamptz;
 BEGIN
+  PERFORM {cell}.require_fresh_snapshot();
   IF cardinality(tokens) > 10000 THEN
     RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('%s readers are more than 10000', cardinality(tokens)),
       HINT = 'Ask for fewer at once.';

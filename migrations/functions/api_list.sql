@@ -5,7 +5,8 @@
 --   after the number after, at most rows_max of them (1 to 200). instruction_id restricts them to
 --   that id, and idempotency_key to the instruction that was enqueued over HTTP under that key. They
 --   include those that the participant has enqueued in other cells, before it was moved to this one.
--- errors:  RH030 the token is not in force, RH031 it is not for reading or for this participant.
+-- errors:  RH030 the token is not in force, RH031 it is not for reading or for this participant,
+--          25001 above READ COMMITTED.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, payment_arrived_keys, payment_arrivals, and
 --          what carried_key and api_payments read.
 -- locks:   nothing.   called by: api.
@@ -31,7 +32,7 @@ DECLARE
   since CONSTANT bigint := coalesce(api_list.after, 0);
   found uuid[];
 BEGIN
-  IF api_list.participant_id = '' THEN
+  IF api_list.participant_id COLLATE "C" = '' THEN
     RETURN;
   ELSIF api_list.idempotency_key IS NOT NULL THEN
     found := ARRAY(

@@ -7,7 +7,8 @@
 --   but item is null. idempotency_key is the caller's own key. An instruction that was enqueued in
 --   another cell, before its participant was moved to this one, has the state ELSEWHERE, and of the
 --   status only sequence_id and created_at; its idempotency_key is null if it was an HTTP caller's.
--- errors:  RH030 the token is not in force, RH031 it is not for reading, RH005 more than 1,000 ids.
+-- errors:  RH030 the token is not in force, RH031 it is not for reading, RH005 more than 1,000 ids,
+--          25001 above READ COMMITTED.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, and what status_of_payments and
 --          carried_payments read.
 -- locks:   nothing.   called by: api, api_list.

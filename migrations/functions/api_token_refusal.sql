@@ -14,6 +14,6 @@ AS $$
     WHEN ($1).token_digest IS NULL OR ($1).revoked_at IS NOT NULL OR ($1).expires_at <= clock_timestamp() THEN 'TOKEN'
     WHEN ($1).certificate_sha256 IS NOT NULL AND ($1).certificate_sha256 IS DISTINCT FROM $2 THEN 'TOKEN'
     WHEN NOT $3 COLLATE "C" = ANY (($1).verbs) THEN 'VERB'
-    WHEN $4 IS NULL OR $4 <> '' AND NOT $4 COLLATE "C" = ANY (($1).participants) THEN 'PARTICIPANT'
+    WHEN $4 IS NULL OR $4 COLLATE "C" <> '' AND NOT $4 COLLATE "C" = ANY (($1).participants) THEN 'PARTICIPANT'
   END
 $$;

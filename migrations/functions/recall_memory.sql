@@ -46,7 +46,7 @@ AS $$
     FROM beat b
     WHERE b.kind = 'relayer' AND b.status <> 'stopped' AND NOT b.here AND b.name <> $7
       AND b.last_tick_at > (SELECT coalesce(max(m.last_tick_at) FILTER (WHERE m.vouched_before), '-infinity')
-        FROM beat m) - b.stale_after_ms * interval '1 millisecond'
+        FROM beat m) - least(b.stale_after_ms, 86400000) * interval '1 millisecond'
     ORDER BY b.name
     LIMIT 20
   )

@@ -2,7 +2,7 @@
 --   Returns the token of a call about an instruction, if it allows the call.
 -- errors:  RH030 the token is not in force, RH031 it is not for this verb, RH010 the instruction
 --          does not exist, or is another participant's: the caller can't distinguish these; RH020 it was
---          enqueued in another cell, before its participant was moved to this one.
+--          enqueued in another cell, before its participant was moved to this one; 25001 above READ COMMITTED.
 -- reads:   payment_api_tokens, payment_outbox_keys, and what carried_payments reads.   locks: nothing.
 -- called by: api_attempts, api_cancel.
 CREATE OR REPLACE FUNCTION {cell}.require_api_payment(token_sha256 bytea, certificate bytea, verb text, outbox_id uuid)

@@ -1,6 +1,6 @@
 -- require_api_token(token_sha256 bytea, certificate bytea, verb text, participant_id text) -> payment_api_tokens
 --   Returns the token of a call, if it allows the call (api_token_refusal).
--- errors:  RH030 the token is not in force, RH031 it does not allow this.
+-- errors:  RH030 the token is not in force, RH031 it does not allow this, 25001 above READ COMMITTED.
 -- reads:   payment_api_tokens.   locks: nothing.   called by: api functions.
 CREATE OR REPLACE FUNCTION {cell}.require_api_token(token_sha256 bytea, certificate bytea, verb text,
   participant_id text)
@@ -12,6 +12,7 @@ DECLARE
   token {cell}.payment_api_tokens;
   why   text;
 BEGIN
+  PERFORM {cell}.require_fresh_snapshot();
   SELECT t.* INTO token FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(require_api_token.token_sha256);
   why := {cell}.api_token_refusal(token, require_api_token.certificate, require_api_token.verb,
     require_api_token.participant_id);

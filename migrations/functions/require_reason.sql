@@ -6,7 +6,7 @@ LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  IF coalesce(btrim(reason), '') = '' OR octet_length(reason) > 2000 THEN
+  IF coalesce(btrim(reason), '') COLLATE "C" = '' OR octet_length(reason) > 2000 THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a reason of 1 to 2000 bytes is required',
       HINT = 'Give the reason, for the reader of the log.';
   END IF;

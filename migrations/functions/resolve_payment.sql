@@ -65,9 +65,9 @@ DECLARE
   other   uuid; -- the payment that already has the reference
 BEGIN
   PERFORM {cell}.require_reason(resolve_payment.reason);
-  IF resolve_payment.executed IS NULL OR coalesce(btrim(resolve_payment.document), '') = ''
+  IF resolve_payment.executed IS NULL OR coalesce(btrim(resolve_payment.document), '') COLLATE "C" = ''
     OR resolve_payment.evidence_date IS NULL OR resolve_payment.evidence_date > current_date + 1
-    OR resolve_payment.executed AND coalesce(btrim(resolve_payment.rail_reference), '') = ''
+    OR resolve_payment.executed AND coalesce(btrim(resolve_payment.rail_reference), '') COLLATE "C" = ''
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
       MESSAGE = 'evidence is incomplete: it needs executed or not, its date, the document, and the rail''s reference '

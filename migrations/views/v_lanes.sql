@@ -10,7 +10,7 @@ CROSS JOIN LATERAL jsonb_to_recordset(h.lanes) AS l (
     rate double precision,
   suspended text, stopped_ms bigint)
 WHERE h.kind = 'relayer' AND h.status IN ('running', 'suspended')
-  AND h.last_tick_at > clock_timestamp() - make_interval(secs => h.stale_after_ms / 1000.0);
+  AND h.last_tick_at > clock_timestamp() - make_interval(secs => least(h.stale_after_ms, 86400000) / 1000.0);
 COMMENT ON VIEW {cell}.v_lanes IS
   'The rails that each running relayer served at its last heartbeat, and their state. A rail without a row is '
   'served by no relayer.';

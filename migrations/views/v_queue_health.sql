@@ -42,8 +42,8 @@ component AS MATERIALIZED (
     clock_timestamp() - h.last_tick_at AS age,
     CASE
       WHEN h.status = 'stopped' THEN 'stopped'
-      WHEN h.last_tick_at <= clock_timestamp() - h.stale_after_ms * interval '1 millisecond' THEN 'stale'
-      WHEN h.last_tick_at <= clock_timestamp() - h.stale_after_ms * interval '1 millisecond' / 2 THEN 'warning'
+      WHEN h.last_tick_at <= clock_timestamp() - least(h.stale_after_ms, 86400000) * interval '1 millisecond' THEN 'stale'
+      WHEN h.last_tick_at <= clock_timestamp() - least(h.stale_after_ms, 86400000) * interval '1 millisecond' / 2 THEN 'warning'
       ELSE 'fresh'
     END AS status
   FROM {cell}.outbox_heartbeats h
