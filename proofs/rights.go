@@ -22,10 +22,13 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "public", Promise: roles,
-			Shows: "PUBLIC has no privilege in the cell, and no role but the owner can create an object in it or, as " +
-				"PUBLIC, anywhere else in the database",
-			Expected: "no privilege of PUBLIC, no CREATE", Statements: []string{"sql/public.sql"},
-			whole: judged("public"), script: judgement("public", nil),
+			Shows: "PUBLIC has no privilege in the cell, no role but the owner can create an object in it or, as PUBLIC, " +
+				"anywhere else in the database, and no login of a role can where sessions of others search",
+			Expected: "no privilege of PUBLIC, no CREATE but in a login's own schema", Statements: []string{"sql/public.sql"},
+			whole: func(ctx context.Context, s *session, t *tally) error {
+				return catalogue(ctx, s, t, "public", s.roleNames())
+			},
+			script: judgement("public", roleArguments),
 		},
 		{
 			Name: "owners", Promise: roles,
@@ -51,8 +54,8 @@ func rightsProofs() []Proof {
 		{
 			Name: "members", Promise: roles,
 			Shows: "Every login of a role is a member of that role only, by inheritance, and no login reaches the owner " +
-				"or, through a predefined role, all data",
-			Expected:   "one role for each login, inherited and without ADMIN; no role that bypasses grants",
+				"or, through a predefined role, all data or the sessions of others",
+			Expected:   "one role for each login, inherited and without ADMIN; no predefined role, none that bypasses grants",
 			Statements: []string{matrixComparison, "sql/members.sql"},
 			whole:      proveMembers, script: memberships,
 		},
@@ -68,7 +71,10 @@ func rightsProofs() []Proof {
 			Shows: "No view, function, reference, publication, subscription, rule or policy gives access to the cell's " +
 				"rows past its grants",
 			Expected: "none; those that can't be closed are noted", Statements: []string{"sql/side_doors.sql"},
-			whole: judged("side_doors"), script: judgement("side_doors", nil),
+			whole: func(ctx context.Context, s *session, t *tally) error {
+				return catalogue(ctx, s, t, "side_doors", s.roleNames())
+			},
+			script: judgement("side_doors", roleArguments),
 		},
 		{
 			Name: "replica-mode", Promise: appendOnly,

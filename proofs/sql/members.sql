@@ -68,6 +68,27 @@ JOIN pg_catalog.pg_roles m ON m.oid = x.member
 WHERE NOT m.rolsuper
   AND m.rolname <> ALL (ARRAY(SELECT p2.name FROM master p2))
 UNION ALL
+-- The names of predefined roles begin with pg_, and those of no others.
+SELECT 'offence', format('%s, a member of %s, is a member of the predefined role %s, too: it %s', h.member, h.role,
+  r.rolname, CASE
+    WHEN r.rolname IN ('pg_signal_backend', 'pg_signal_autovacuum_worker') THEN 'may end the sessions of others'
+    WHEN r.rolname IN ('pg_monitor', 'pg_read_all_stats') THEN 'sees the statements of others'
+    ELSE 'has rights outside of the cell' END), 1
+FROM held h
+JOIN reach x ON x.member = h.oid
+JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
+WHERE h.rolcanlogin AND NOT h.rolsuper AND r.rolname LIKE 'pg\_%'
+  AND r.rolname <> ALL (ARRAY(SELECT p.name FROM master p))
+UNION ALL
+SELECT 'offence', format('%s, a member of %s, can be %s by SET ROLE, which is %s', h.member, h.role,
+  quote_ident(r.rolname), concat_ws(', ', CASE WHEN r.rolsuper THEN 'SUPERUSER' END,
+  CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END, CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END,
+  CASE WHEN r.rolreplication THEN 'REPLICATION' END)), 1
+FROM held h
+JOIN reach x ON x.member = h.oid
+JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
+WHERE NOT h.rolsuper AND (r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolreplication)
+UNION ALL
 SELECT 'offence', format('%s is a member of %s, which the auditor did not expect', h.member, h.role), 1
 FROM held h
 WHERE $3::text[] IS NOT NULL AND h.member || '=' || h.role <> ALL ($3::text[])

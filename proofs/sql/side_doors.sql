@@ -1,6 +1,6 @@
 -- Access to the cell's rows that no grant in the cell shows: views, functions and references
 -- outside the cell, publications and subscriptions, rules, row security (which would hide rows from
--- these proofs), inheritance.
+-- these proofs), inheritance. $1 the roles of the matrix.
 WITH cell AS (
   SELECT n.oid, n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = '{cell}'
 ),
@@ -11,6 +11,38 @@ relations AS (
 ),
 extension_members AS (
   SELECT d.classid, d.objid FROM pg_catalog.pg_depend d WHERE d.deptype = 'e'
+),
+-- Functions outside the cell that run with their owner's rights, and whether their text names it.
+definers AS (
+  SELECT p.oid, p.oid::regprocedure::text AS name, p.pronamespace, p.proowner, o.rolsuper,
+    coalesce(p.proacl, acldefault('f', p.proowner)) AS acl,
+    p.proowner = cell.nspowner OR p.prosrc ~ '\m{cell}\.'
+      OR coalesce(pg_get_function_sqlbody(p.oid) ~ '\m{cell}\.', false)
+      OR '{cell}' = ANY (SELECT btrim(e, ' "') FROM unnest(p.proconfig) c,
+        unnest(string_to_array(substr(c, strpos(c, '=') + 1), ',')) e WHERE c LIKE 'search_path=%') AS named
+  FROM pg_catalog.pg_proc p
+  JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+  JOIN pg_catalog.pg_roles o ON o.oid = p.proowner
+  CROSS JOIN cell
+  WHERE p.prosecdef AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspowner <> cell.nspowner
+    AND NOT EXISTS (SELECT FROM extension_members e
+      WHERE e.classid = 'pg_catalog.pg_proc'::regclass AND e.objid = p.oid)
+),
+-- The others, whose text shows nothing, as statements that it composes do not: those that a login of
+-- the roles may call and whose owner has rights in the cell that the login has not.
+opaque AS (
+  SELECT d.name, d.proowner, d.rolsuper, r.rolname AS login, bool_or(x.grantee <> 0) AS granted
+  FROM definers d
+  CROSS JOIN LATERAL aclexplode(d.acl) x
+  JOIN pg_catalog.pg_roles r ON x.grantee = 0 OR pg_has_role(r.oid, x.grantee, 'MEMBER')
+  CROSS JOIN cell
+  WHERE NOT d.named AND r.rolcanlogin AND NOT r.rolsuper AND NOT pg_has_role(r.oid, cell.nspowner, 'MEMBER')
+    AND NOT pg_has_role(r.oid, d.proowner, 'MEMBER') AND has_schema_privilege(r.oid, d.pronamespace, 'USAGE')
+    AND EXISTS (SELECT FROM pg_catalog.pg_roles o
+      WHERE o.rolname = ANY ($1::text[]) AND pg_has_role(r.oid, o.oid, 'MEMBER'))
+    AND EXISTS (SELECT FROM pg_catalog.pg_roles o
+      WHERE o.rolname = ANY ($1::text[]) AND pg_has_role(d.proowner, o.oid, 'MEMBER'))
+  GROUP BY 1, 2, 3, 4
 )
 SELECT 'seen' AS what, format('%s relations of the cell', count(*)) AS line, count(*) AS n FROM relations
 UNION ALL
@@ -50,15 +82,23 @@ WHERE v.relnamespace <> (SELECT oid FROM cell)
 UNION ALL
 SELECT 'offence',
   format('function %s outside the cell runs with the rights of %s and names the cell, or belongs to its owner',
-  p.oid::regprocedure, quote_ident(pg_get_userbyid(p.proowner))), 1
-FROM pg_catalog.pg_proc p
-JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-CROSS JOIN cell
-WHERE p.prosecdef AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspowner <> cell.nspowner
-  AND NOT EXISTS (SELECT FROM extension_members e WHERE e.classid = 'pg_catalog.pg_proc'::regclass AND e.objid = p.oid)
-  AND (p.proowner = cell.nspowner OR p.prosrc ~ '\m{cell}\.' OR pg_get_function_sqlbody(p.oid) ~ '\m{cell}\.'
-    OR '{cell}' = ANY (SELECT btrim(e, ' "') FROM unnest(p.proconfig) c,
-      unnest(string_to_array(substr(c, strpos(c, '=') + 1), ',')) e WHERE c LIKE 'search_path=%'))
+  d.name, quote_ident(pg_get_userbyid(d.proowner))), 1
+FROM definers d
+WHERE d.named
+UNION ALL
+-- What every login may call is a note: administrators have such functions for purposes of their own.
+SELECT 'offence', format('function %s outside the cell runs with the rights of the superuser %s, and a grant lets %s '
+  'call it', o.name, quote_ident(pg_get_userbyid(o.proowner)), string_agg(quote_ident(o.login), ', ' ORDER BY o.login)),
+  1
+FROM opaque o
+WHERE o.rolsuper AND o.granted
+GROUP BY o.name, o.proowner
+UNION ALL
+SELECT 'note', format('a login of the roles may call functions outside the cell that run with the rights of superusers '
+  'or of other logins, %s: %s%s', count(*), array_to_string((array_agg(o.name || ' of ' || quote_ident(pg_get_userbyid(
+  o.proowner)) ORDER BY o.name))[1:10], ', '), CASE WHEN count(*) > 10 THEN ', and others' END), 1
+FROM (SELECT DISTINCT q.name, q.proowner FROM opaque q WHERE NOT (q.rolsuper AND q.granted)) o
+HAVING count(*) > 0
 UNION ALL
 SELECT 'offence', format('%s references %s from outside the cell', k.conrelid::regclass, r.name), 1
 FROM pg_catalog.pg_constraint k
