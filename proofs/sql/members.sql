@@ -80,7 +80,7 @@ JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
 WHERE h.rolcanlogin AND NOT h.rolsuper AND r.rolname LIKE 'pg\_%'
   AND r.rolname <> ALL (ARRAY(SELECT p.name FROM master p))
 UNION ALL
-SELECT 'offence', format('%s, a member of %s, can be %s by SET ROLE, which is %s', h.member, h.role,
+SELECT 'offence', format('%s, a member of %s, is a member of %s, too, which is %s', h.member, h.role,
   quote_ident(r.rolname), concat_ws(', ', CASE WHEN r.rolsuper THEN 'SUPERUSER' END,
   CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END, CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END,
   CASE WHEN r.rolreplication THEN 'REPLICATION' END)), 1
@@ -88,6 +88,7 @@ FROM held h
 JOIN reach x ON x.member = h.oid
 JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
 WHERE NOT h.rolsuper AND (r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolreplication)
+  AND r.rolname <> h.role
 UNION ALL
 SELECT 'offence', format('%s is a member of %s, which the auditor did not expect', h.member, h.role), 1
 FROM held h
