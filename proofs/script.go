@@ -43,11 +43,11 @@ func (p Proof) scripted(matrix acl.Matrix, o Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("writing the SQL of %s: %w", p.Name, err)
 	}
-	mode, timeout := "ONLY", lockTimeout
-	if p.Tries {
-		mode, timeout = "WRITE", tryTimeout
+	isolation, mode, timeout := "REPEATABLE READ", "ONLY", lockTimeout
+	if p.Tries { // some functions refuse what would read a revoked token
+		isolation, mode, timeout = "READ COMMITTED", "WRITE", tryTimeout
 	}
-	begin := strings.NewReplacer("{mode}", mode, "{lock_timeout}",
+	begin := strings.NewReplacer("{isolation}", isolation, "{mode}", mode, "{lock_timeout}",
 		timeout).Replace(statement("sql/parts/begin.sql", o.Cell))
 	return begin + strings.TrimRight(body, "\n") + ";\nROLLBACK;\n", nil
 }

@@ -257,7 +257,8 @@ var errUndone = errors.New("rolled back, as always")
 // that is never committed.
 func (s *session) try(ctx context.Context, t *tally, list func(tx pgx.Tx, suffix string) ([]attempt, error)) error {
 	begun := time.Now()
-	err := pgx.BeginTxFunc(ctx, s.conn, pgx.TxOptions{AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	err := pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+tryTimeout+"'"); err != nil {
 			return err
 		}

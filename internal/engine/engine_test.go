@@ -123,7 +123,7 @@ func TestStatementPoolers(t *testing.T) {
 	}
 }
 
-// likeness answers the two statements of Check.
+// likeness answers the two statements of Check, and takes the setting between them.
 type likeness struct {
 	pgx.Tx
 	version string
@@ -138,6 +138,10 @@ func (l *likeness) Begin(context.Context) (pgx.Tx, error) { return l, l.begin }
 func (l *likeness) Rollback(context.Context) error {
 	l.ended = true
 	return nil
+}
+
+func (l *likeness) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, nil
 }
 
 func (l *likeness) QueryRow(context.Context, string, ...any) pgx.Row {

@@ -1,5 +1,5 @@
 \set ON_ERROR_STOP on
-BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ {mode};
+BEGIN TRANSACTION ISOLATION LEVEL {isolation}, READ {mode};
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL row_security = off;
 SET LOCAL lock_timeout = '{lock_timeout}';
