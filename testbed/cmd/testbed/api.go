@@ -16,7 +16,7 @@ import (
 func callAPI(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed api", flag.ContinueOnError)
 	var o api.Options
-	flags.IntVar(&o.Payments, "payments", 800, "payments to be accepted")
+	flags.IntVar(&o.Payments, "payments", 6000, "payments to be accepted")
 	flags.IntVar(&o.Participants, "participants", 8, "callers, each with a token of one participant")
 	flags.Float64Var(&o.Lost, "lost", 0.2, "share of the answers that are lost")
 	flags.Uint64Var(&o.Seed, "seed", 0, "where the faults are drawn from; 0 takes a new one")
