@@ -14,7 +14,7 @@ import (
 // RoleDifferences compares the live catalog of the cell with the role matrix of this build, as
 // acl.Diff does.
 func (r *Reader) RoleDifferences(ctx context.Context, cell string) (found []acl.Difference, err error) {
-	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; " + store.LocalPath})
+	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: store.ReadSQL + "; " + store.LocalPath})
 	if err != nil {
 		return nil, fmt.Errorf("beginning to read: %w", err)
 	}

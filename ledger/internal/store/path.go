@@ -19,6 +19,10 @@ const path = "pg_catalog, pg_temp"
 // affect others.
 const LocalPath = "SET LOCAL search_path = " + path
 
+// ReadSQL begins a transaction that only reads, whatever the login's defaults: one that is serializable and deferrable
+// waits for those of others.
+const ReadSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
+
 // PinPath has each session of a configuration begin with that search_path. A startup parameter would do as well, but
 // poolers refuse it, also those that leave a client its session.
 func PinPath(config *pgx.ConnConfig) {
@@ -40,7 +44,7 @@ func PinPath(config *pgx.ConnConfig) {
 
 // inPath reads in a transaction with that search_path.
 func inPath(ctx context.Context, conn *pgx.Conn, read func(pgx.Tx) error) (err error) {
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN READ ONLY; " + LocalPath})
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: ReadSQL + "; " + LocalPath})
 	if err != nil {
 		return fmt.Errorf("beginning: %w", err)
 	}
