@@ -21,10 +21,10 @@ ifneq ($(PG),)
 export RAILHEAD_PG_MAJOR := $(PG)
 endif
 
+# Without paths in them, compiled packages are the same in every checkout and for every command here: each is compiled once.
 # In a checkout of another account git refuses to answer, and go build then fails on stamping the version.
-ifneq ($(shell git rev-parse HEAD >/dev/null 2>&1 && echo ok),ok)
-export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
-endif
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS 2>/dev/null)) -trimpath \
+  $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false))
 
 # The commit of a build that Go does not stamp (GOFLAGS=-buildvcs=false); empty outside a checkout.
 COMMIT = $(shell git rev-parse HEAD 2>/dev/null && { test -z "$$(git status --porcelain)" || echo with changes; })
@@ -33,10 +33,6 @@ PGRUN := $(BIN)/pgrun
 TESTBED := $(BIN)/testbed
 # Says how long a recipe took, whatever became of it.
 TIMED = trap 'printf "make %s: %d s\n" $@ "$$SECONDS" >&2' EXIT;
-
-# Without -trimpath these share their compiled packages, those of the standard library included, with go test.
-TRIM := -trimpath
-run journeys check test console offences late-matrix bench-smoke: TRIM :=
 
 .PHONY: help
 help: ## List the targets
@@ -53,22 +49,22 @@ run: programs $(if $(DATABASE_URL),,postgres) $(if $(filter nats kafka,$(RAIL)),
 .PHONY: build
 build: ## Build every command into build/bin
 	@mkdir -p $(BIN)
-	@$(TIMED) $(GO) build $(TRIM) $(STAMP) -o $(BIN)/ ./...; $(MAKE) --no-print-directory $(TESTBED)
+	@$(TIMED) $(GO) build $(STAMP) -o $(BIN)/ ./...; $(MAKE) --no-print-directory $(TESTBED)
 
 .PHONY: programs
 programs:
 	@mkdir -p $(BIN)
-	$(GO) build $(TRIM) $(STAMP) -o $(BIN)/ ./cmd/railhead ./cmd/railsim
+	$(GO) build $(STAMP) -o $(BIN)/ ./cmd/railhead ./cmd/railsim
 
 .PHONY: pgrun
 pgrun:
 	@mkdir -p $(BIN)
-	@$(GO) build $(TRIM) -o $(PGRUN) ./internal/test/pgserver/pgrun
+	@$(GO) build -o $(PGRUN) ./internal/test/pgserver/pgrun
 
 .PHONY: $(TESTBED)
 $(TESTBED):
 	@mkdir -p $(BIN)
-	@$(GO) -C testbed build -trimpath -o ../$(TESTBED) ./cmd/testbed
+	@$(GO) -C testbed build -o ../$(TESTBED) ./cmd/testbed
 
 .PHONY: clean
 clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
@@ -196,7 +192,7 @@ figures: $(TESTBED) ## Put the figures of build/evidence into docs/reliability.m
 .PHONY: bench-build
 bench-build:
 	@mkdir -p $(BIN)
-	cd bench && $(GO) build -trimpath -o ../$(BIN)/ . ./cmd/scale
+	cd bench && $(GO) build -o ../$(BIN)/ . ./cmd/scale
 
 .PHONY: bench
 bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about an hour (MODES=drain,e2e ARGS=-quick)
