@@ -69,6 +69,10 @@ func migrateUpCommand() *cobra.Command {
 				Waits:  func(wait migrations.Wait) { fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %s\n", cell, wait) },
 			})
 			if err := errors.Join(err, standby.lacks()); err != nil {
+				if n := len(changes.Steps); n > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %d migrations applied, up to %s, which stay; "+
+						"what is left: railhead migrate status\n", cell, n, changes.Steps[n-1].Name)
+				}
 				return ifLost(completes, err)
 			}
 			baselined := ""
