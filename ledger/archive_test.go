@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -164,6 +165,50 @@ func TestRefusalNamesWhatItIs(t *testing.T) {
 	for _, table := range append([]string{"payment_accepted_timelines"}, appendOnly...) {
 		if table != "payment_rail_profiles" { // a foreign key refuses that first
 			says(table, "railhead."+table+" is append-only: TRUNCATE is refused")
+		}
+	}
+}
+
+// TestExecutorWritesNoActs tries the rows of an archive by which operators act: their functions log who acted and why,
+// and an INSERT of a component would not. The same rows of a component's own are what it is there for.
+func TestExecutorWritesNoActs(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.Int(`SELECT count(*) FROM railhead.ensure_attempt_partitions(5)`)
+	claim := d.claimOne(d.enqueue())
+	conn := d.Conn(t, celltest.Relayer)
+	row := func(state, code string, answers any) string {
+		return fmt.Sprintf(`INSERT INTO railhead.payment_outbox_attempts
+			(attempt_id, outbox_id, rail_type, attempt_no, state, error_code, answers_attempt_no, result,
+				outcome_unknown, provisional)
+			VALUES (gen_random_uuid(), '%s', 'bank', 2, '%s', nullif('%s', ''), %v, 'UNKNOWN', %v, false)`,
+			claim.OutboxID, state, code, answers, state == "UNKNOWN")
+	}
+	for _, act := range []struct {
+		state, code string
+		answers     any
+	}{
+		{"CANCELLED", "", "NULL"}, {"REPLAYED", "", "NULL"}, {"UNKNOWN", payment.CodeAsked, "NULL"},
+		{"DISPATCHED", payment.CodeResolved, 1}, {"FAILED", payment.CodeResolved, "NULL"},
+		{"LATE_OUTCOME", payment.CodeResolved, 1},
+	} {
+		wantState(t, conn, row(act.state, act.code, act.answers), "42501")
+	}
+	for _, own := range []string{
+		row("UNKNOWN", payment.CodeAsked, 1), row("UNKNOWN", "", "NULL"), row("DISPATCHED", "", 1),
+	} {
+		wantState(t, conn, own, "")
+	}
+	// A trigger of the parent alone would not fire for a statement that names a partition.
+	for _, table := range d.partitions() {
+		if !strings.Contains(table, "payment_outbox_attempts") {
+			continue
+		}
+		d.Exec(`GRANT INSERT ON ` + table + ` TO railhead_executor`)
+		_, err := conn.Exec(t.Context(),
+			strings.Replace(row("CANCELLED", "", "NULL"), "railhead.payment_outbox_attempts", table, 1))
+		if err == nil || !strings.Contains(err.Error(), "is an act of an operator") {
+			t.Errorf("%s: %v", table, err)
 		}
 	}
 }

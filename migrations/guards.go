@@ -90,7 +90,7 @@ func checkGuards(ctx context.Context, on Querier, cell string) error {
 	if len(missing) > 1 {
 		more = fmt.Sprintf(" (and %d more)", len(missing)-1)
 	}
-	return fmt.Errorf("%w: trigger %s of table %s.%s %s%s, so rows that must stay can be changed or removed: "+
+	return fmt.Errorf("%w: trigger %s of table %s.%s %s%s, so the cell lets pass what it must refuse or note: "+
 		"find out by whom, run railhead prove, then as %s %sALTER TABLE %s.%s ENABLE ALWAYS TRIGGER %s;",
 		ErrOtherSchema, first.Trigger, cell, first.Table, how, more, OwnerRole, mend, cell, first.Table, first.Trigger)
 }

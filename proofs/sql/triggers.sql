@@ -14,6 +14,7 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
   VALUES
     ('payment_outbox_attempts', 'payment_outbox_attempts_append_only', 58, 'refuse_change', 'A', false),
     ('payment_outbox_attempts', 'payment_outbox_attempts_append_only_rows', 27, 'refuse_change', 'A', false),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_acts', 7, 'refuse_unlogged_act', 'A', true),
     ('payment_outbox_instructions', 'payment_outbox_instructions_append_only', 58, 'refuse_change', 'A', false),
     ('payment_outbox_instructions', 'payment_outbox_instructions_append_only_rows', 27, 'refuse_change', 'A', false),
     ('payment_outbox_keys', 'payment_outbox_keys_append_only', 58, 'refuse_change', 'A', false),
@@ -68,6 +69,9 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
   CROSS JOIN (VALUES
     ('_append_only', 58),
     ('_append_only_rows', 27)) t (trigger, type)
+  UNION ALL
+  SELECT p.name, 'payment_outbox_attempts_acts', 7, 'refuse_unlogged_act', 'A', true
+  FROM partitions p WHERE p.parent = 'payment_outbox_attempts'
 ),
 live AS (
   SELECT c.relname::text AS relation, g.tgname::text AS trigger, g.tgtype::integer AS type,
