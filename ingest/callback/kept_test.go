@@ -60,7 +60,8 @@ func TestKept(t *testing.T) {
 	take("too long", w.kept("evt_1", w.says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody)), earlier, 1),
 		reader.Refused, callback.Unreadable)
 	take("unknown payment", unknown, reader.Refused, callback.NotOurs)
-	take("no news", w.kept("evt_1", w.says(id, "RECEIVED", "RS1"), earlier, 1), reader.Taken, callback.NoNews)
+	take("no news", w.kept("evt_1", w.says(id, "IN_PROGRESS", "RS1"), earlier, 1), reader.Taken, callback.NoNews)
+	take("no known word", w.kept("evt_1", w.says(id, "RECEIVED", "RS1"), earlier, 1), reader.Taken, callback.Unmapped)
 
 	w.store.isAway.Store(true)
 	take("without a database", executed, reader.Again, callback.Failed)
@@ -83,6 +84,25 @@ func TestKept(t *testing.T) {
 	w.hears(callback.Unread)
 	w.taker.Kept(w.rail).Missed(t.Context(), errors.New("offsets 1 to 2 were removed"))
 	w.hears(callback.Missed)
+}
+
+// TestIDOfAnEventIsForeignText: in a stream it may have what no header of HTTP can have.
+func TestIDOfAnEventIsForeignText(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue()
+	w.record(w.claim(id), payment.ResultAccepted, "RS1")
+	kept := w.kept("evt\x1b[31m\n4111 1111 1111 1111", w.says(id, "EXECUTED", "RS1"), time.Now(), 1)
+	if fate := w.taker.Kept(w.rail).Take(t.Context(), kept); fate != reader.Taken {
+		t.Errorf("%d, want it taken", fate)
+	}
+	w.hears("SETTLED")
+	var message string
+	w.cell.QueryRow(`SELECT string_agg(DISTINCT error_message, '|') FROM railhead.payment_outbox_attempts WHERE outbox_id = $1
+		AND error_message LIKE 'by callback%'`, []any{[16]byte(id)}, &message)
+	if want := "by callback evt [31m [digits masked]"; message != want {
+		t.Errorf("stored is %q, want %q", message, want)
+	}
 }
 
 // unchecked is a ledger whose server can't be looked at while it is away, and which takes everything else.

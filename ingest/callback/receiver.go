@@ -46,6 +46,7 @@ const (
 	Unsigned   = "UNSIGNED"
 	Unreadable = "UNREADABLE"
 	NoNews     = "NO_NEWS"
+	Unmapped   = "UNMAPPED" // no news either, but of a word that is not configured
 	NotOurs    = "NOT_OURS"
 	Failed     = "NOT_RECORDED"
 	Unread     = "NOT_READ" // what is kept can't be read
@@ -189,8 +190,8 @@ func (t taker) Take(ctx context.Context, kept callback.Kept) callback.Fate {
 // Unread implements callback.Taker.
 func (t taker) Unread(ctx context.Context, why error) {
 	t.watch.Received(t.railType, Unread)
-	t.log.ErrorContext(ctx, "callbacks can't be read where they are kept: they wait there", "rail_type", t.railType,
-		"error", why)
+	t.log.ErrorContext(ctx, "callbacks can't be read where they are kept, or their position can't be stored: those that "+
+		"were not read wait there", "rail_type", t.railType, "error", why)
 }
 
 // Missed implements callback.Taker.
@@ -212,7 +213,11 @@ func (r *Receiver) take(ctx context.Context, railType string, event callback.Eve
 		r.log.WarnContext(ctx, "callback refused", "rail_type", railType, "error", err)
 		return answer{status: http.StatusBadRequest, why: err.Error()}
 	case event.Result == "":
-		r.watch.Received(railType, NoNews)
+		what := NoNews
+		if event.Unmapped {
+			what = Unmapped
+		}
+		r.watch.Received(railType, what)
 		if event.Doubt != "" {
 			r.log.WarnContext(ctx, "callback proves nothing", "rail_type", railType,
 				"rail_key", payment.RailKey(event.RailKey), "code", event.Code, "error", event.Doubt)
@@ -297,7 +302,7 @@ func (r *Receiver) outcome(railType string, outboxID payment.ID, event callback.
 	return payment.Outcome{
 		AttemptID: attemptID(railType, outboxID, event), Claim: payment.Claim{OutboxID: outboxID, RailType: railType},
 		Result: event.Result, Decision: decision, RailReference: event.Reference, RailCode: event.Code,
-		ErrorMessage: "by callback " + event.ID, WorkerID: r.workerID,
+		ErrorMessage: "by callback " + rails.Sanitize(event.ID), WorkerID: r.workerID,
 	}
 }
 

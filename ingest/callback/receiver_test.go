@@ -54,7 +54,8 @@ func TestRefusals(t *testing.T) {
 		{"too long", w.post(w.rail, "evt_1", w.says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody))), http.StatusBadRequest, callback.Unreadable},
 		{"unknown payment", w.post(w.rail, "evt_1", saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
 		{"another rail's payment", w.post(celltest.Bank, "evt_1", w.says(id, "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
-		{"no news", w.post(w.rail, "evt_1", w.says(id, "RECEIVED", "RS1")), http.StatusNoContent, callback.NoNews},
+		{"no news", w.post(w.rail, "evt_1", w.says(id, "IN_PROGRESS", "RS1")), http.StatusNoContent, callback.NoNews},
+		{"no known word", w.post(w.rail, "evt_1", w.says(id, "RECEIVED", "RS1")), http.StatusNoContent, callback.Unmapped},
 	} {
 		if c.answer.StatusCode != c.status {
 			t.Errorf("%s: %s, want %d", c.what, c.answer.Status, c.status)

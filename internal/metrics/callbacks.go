@@ -15,8 +15,8 @@ type Callbacks struct {
 
 // Callbacks returns the metrics of the receiver for these rails.
 func (s *Set) Callbacks(railTypes []string) *Callbacks {
-	words := []string{callback.Unsigned, callback.Unreadable, callback.NoNews, callback.NotOurs, callback.Failed,
-		callback.Unread, callback.Missed}
+	words := []string{callback.Unsigned, callback.Unreadable, callback.NoNews, callback.Unmapped,
+		callback.NotOurs, callback.Failed, callback.Unread, callback.Missed}
 	for _, verdict := range payment.Verdicts() {
 		words = append(words, string(verdict))
 	}

@@ -77,7 +77,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		perName[name]++
 	}
 	for name, n := range perName {
-		if n > 101*13+101 {
+		if n > 101*15+101 {
 			t.Errorf("%s has %d series", name, n)
 		}
 	}

@@ -37,7 +37,7 @@ type Config struct {
 	// Statuses maps words to their meaning: EXECUTED or REFUSED; IN_PROGRESS or NOT_FOUND, which
 	// prove nothing final; or CODE, if the class of the code decides as in an inquiry. A word that
 	// a rail also sends if it can't trace the payment, such as RJCT with AG09, needs CODE: see
-	// codes.ReportWords. Callbacks with other words are acknowledged and prove nothing.
+	// codes.ReportWords. Callbacks with other words are acknowledged, logged, and prove nothing.
 	Statuses  map[string]payment.Result `json:"statuses"`
 	Reference string                    `json:"reference"` // the rail's reference
 	Code      string                    `json:"code"`
@@ -65,7 +65,8 @@ type Event struct {
 	ID        string         // of the event; the same when the rail repeats it
 	RailKey   payment.ID     // of the payment
 	Result    payment.Result // EXECUTED, REFUSED, or empty: it proves nothing final
-	Doubt     string         // why a word with a meaning proves nothing; empty otherwise
+	Doubt     string         // why a word proves nothing that should mean something; empty otherwise
+	Unmapped  bool           // the word is none of Config.Statuses
 	Reference string
 	Code      string
 }
@@ -172,13 +173,9 @@ func Open(config Config, table *codes.Table, getenv func(string) string, now fun
 // Read verifies the signature first, and trusts nothing before that. The signature must have been made within
 // maxSkew of now.
 func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
-	id, err := r.verify(header, body)
+	id, seconds, err := r.verify(header, body)
 	if err != nil {
 		return Event{}, err
-	}
-	seconds, err := strconv.ParseInt(header.Get("webhook-timestamp"), 10, 64)
-	if err != nil {
-		return Event{}, ErrUnsigned
 	}
 	if skew := r.now().Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
 		return Event{}, fmt.Errorf("%w: its timestamp is %s from now", ErrUnsigned, skew.Abs().Round(time.Second))
@@ -189,7 +186,7 @@ func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 // ReadKept is Read for a callback that was kept, however long ago it was signed: who keeps it may have kept it for
 // days, and a repetition is recognised by its event.
 func (r *Reader) ReadKept(header http.Header, body []byte) (Event, error) {
-	id, err := r.verify(header, body)
+	id, _, err := r.verify(header, body)
 	if err != nil {
 		return Event{}, err
 	}
@@ -221,16 +218,17 @@ func (r *Reader) event(id string, body []byte) (Event, error) {
 	if code, ok := doc.Text(r.config.Code); ok && r.config.Code != "" && rails.PlainCode(code) {
 		event.Code = code
 	}
+	if _, listed := r.config.Statuses[status]; !listed {
+		event.Unmapped, event.Doubt = true, fmt.Sprintf("its word %q is none of callback.statuses", rails.Sanitize(status))
+		return event, nil
+	}
 	event.Result, event.Doubt = r.evidence(status, event.Code)
 	return event, nil
 }
 
-// evidence returns what a status word and a code prove for good. "Not found" and "in progress" are
+// evidence returns what a listed status word and a code prove for good. "Not found" and "in progress" are
 // left to an inquiry: the callback may be older than the send that it seems to be about.
 func (r *Reader) evidence(word, code string) (payment.Result, string) {
-	if _, known := r.config.Statuses[word]; !known {
-		return "", ""
-	}
 	report := codes.ReportWords{Words: r.config.Statuses, Table: r.table}.Read(word, code)
 	byCode := r.config.Statuses[word] == codes.ReportedByCode
 	if entry, listed := r.table.Find(code); listed && byCode && entry.Class == codes.Business {
@@ -250,11 +248,14 @@ func (r *Reader) evidence(word, code string) (payment.Result, string) {
 	}
 }
 
-// verify returns the id of an event that a sender with a secret has signed.
-func (r *Reader) verify(header http.Header, body []byte) (string, error) {
+// verify returns the id of an event that a sender with a secret has signed, and when, in seconds since 1970. What is
+// signed has dots between the three, and so may an id: the timestamp has to be a number, or a part of the id could be
+// moved into it, and the same signature would be that of another event.
+func (r *Reader) verify(header http.Header, body []byte) (id string, seconds int64, _ error) {
 	id, stamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
-	if id == "" || len(id) > maxEventID || stamp == "" {
-		return "", ErrUnsigned
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	if id == "" || len(id) > maxEventID || err != nil || strings.Trim(stamp, "0123456789") != "" {
+		return "", 0, ErrUnsigned
 	}
 	signatures := strings.Fields(header.Get("webhook-signature"))
 	for _, each := range signatures[:min(len(signatures), maxSignings)] {
@@ -271,9 +272,9 @@ func (r *Reader) verify(header http.Header, body []byte) (string, error) {
 			mac.Write([]byte(id + "." + stamp + "."))
 			mac.Write(body)
 			if hmac.Equal(given, mac.Sum(nil)) {
-				return id, nil
+				return id, seconds, nil
 			}
 		}
 	}
-	return "", ErrUnsigned
+	return "", 0, ErrUnsigned
 }

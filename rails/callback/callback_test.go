@@ -224,6 +224,44 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// TestPartsOfASignatureStay moves the dots of what is signed: to no other event may the same signature belong.
+func TestPartsOfASignatureStay(t *testing.T) {
+	t.Parallel()
+	reader := open(t)
+	text := body("REJECTED")
+	signed := header(t, "pay.4711.refused", noon, text, newSecret)
+	if event, err := reader.ReadKept(signed, []byte(text)); err != nil || event.ID != "pay.4711.refused" {
+		t.Fatalf("as signed: %+v, %v", event, err)
+	}
+	stamp := signed.Get("webhook-timestamp")
+	for _, moved := range []struct{ id, stamp, body string }{
+		{"pay", "4711.refused." + stamp, text}, {"pay.4711", "refused." + stamp, text},
+		{"pay", "4711", "refused." + stamp + "." + text}, {"pay.4711.refused." + stamp, "", text},
+		{"pay.4711.refused", "+" + stamp, text}, {"pay.4711.refused", "-" + stamp, text},
+	} {
+		again := signed.Clone()
+		again.Set("webhook-id", moved.id)
+		again.Set("webhook-timestamp", moved.stamp)
+		for how, read := range map[string]func(http.Header, []byte) (callback.Event, error){
+			"kept": reader.ReadKept, "sent": reader.Read,
+		} {
+			if event, err := read(again, []byte(moved.body)); err == nil {
+				t.Errorf("%s as id %q at %q: %+v", how, moved.id, moved.stamp, event)
+			}
+		}
+	}
+}
+
+// TestUnmappedWord reads a word that the rail has and its file has not.
+func TestUnmappedWord(t *testing.T) {
+	t.Parallel()
+	text := body("DONE\\u001b[31m")
+	event, err := open(t).Read(header(t, "evt_1", noon, text, newSecret), []byte(text))
+	if err != nil || !event.Unmapped || event.Result != "" || event.Doubt != `its word "DONE [31m" is none of callback.statuses` {
+		t.Errorf("got %+v, %v", event, err)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(*callback.Config){

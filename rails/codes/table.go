@@ -131,6 +131,6 @@ func (t *Table) Write(w io.Writer, acceptance payment.Acceptance) error {
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", entry.Code, entry.Class, first, later, asked,
 			slices.Index(t.sources, entry.Source)+1, entry.Meaning)
 	}
-	fmt.Fprintln(out, "anything else\t-\tUNKNOWN\tUNKNOWN\tUNAVAILABLE\t-\tunmapped: counted and alerted on")
+	fmt.Fprintln(out, "anything else\t-\tUNKNOWN\tUNKNOWN\tUNAVAILABLE\t-\tunmapped: counted, proves nothing")
 	return out.Flush()
 }

@@ -135,6 +135,9 @@ func (r *reading) one(ctx context.Context, c *conn, partition int32, offset int6
 // was recorded is recognised.
 func (r *reading) recognise(ctx context.Context, c *conn, partition int32, p *progress) error {
 	first, err := r.first(ctx, c, r.about, partition)
+	if err == nil && p.set <= first {
+		p.set = 0 // there is nothing before it
+	}
 	switch {
 	case err != nil:
 		return err
@@ -210,6 +213,11 @@ func (r *reading) ahead(ctx, outer context.Context, c *conn, partition int32, go
 	}
 	if got.err != nil {
 		return got.err
+	}
+	if p.set > 0 {
+		r.into.Missed(ctx, r.of(partition, "the position of the group, %d, was stored by another client or by hand: what is "+
+			"before it, and was not read, is not read. Without the position all that the partition has is read again", p.set))
+		p.set = 0
 	}
 	// What was read before a fault is brought.
 	found, err := read(got, p.next)

@@ -23,6 +23,7 @@ type progress struct {
 	waiting map[int64]*waiting // what was brought, and was neither taken nor given up, by offset
 	kept    int64              // the position that the group has
 	keptAt  time.Time          // when it was stored; zero: not by this process
+	set     int64              // the position with which it begins, if another client or a person stored that; 0: none did
 }
 
 // mark identifies a record by its place and its content. A partition that has another record there, or none, is not
@@ -227,10 +228,14 @@ func (r *Replies) begin(ctx context.Context, into callback.Taker, about kmsg.Off
 	p := &progress{}
 	p.begin(max(about.Offset, noPosition))
 	defer r.add(about.Partition, p)
-	if about.Offset < 0 || about.Metadata == nil {
+	if about.Offset < 0 {
 		return
 	}
-	cluster, newest, noted := readNote(*about.Metadata)
+	note := ""
+	if about.Metadata != nil {
+		note = *about.Metadata
+	}
+	cluster, newest, noted := readNote(note)
 	switch {
 	case noted && cluster != r.clusterID():
 		p.begin(noPosition)
@@ -238,6 +243,8 @@ func (r *Replies) begin(ctx context.Context, into callback.Taker, about kmsg.Off
 			"partition has is read again", cluster, r.clusterID()))
 	case noted:
 		p.newest = newest
+	default:
+		p.set = about.Offset
 	}
 }
 

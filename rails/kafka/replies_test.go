@@ -107,6 +107,8 @@ func TestRepliesGaps(t *testing.T) {
 			}, "b"},
 		"partition 0: it is not the one that was read up to offset 8: it was made anew, or has lost records": {
 			func(s *shelf) { s.append(0, "a", "b"); s.at(0, 9) }, "a b"},
+		"partition 0: the position of the group, 2, was stored by another client or by hand": {
+			func(s *shelf) { s.append(0, "a", "b", "c"); s.at(0, 2) }, "c"},
 		"partition 0: the position of the group is of cluster elsewhere, and this is cluster-1": {
 			func(s *shelf) {
 				s.append(0, "a", "b")
