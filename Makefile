@@ -11,7 +11,7 @@ PKG  ?= ./...
 ARGS ?=
 TEST_TIMEOUT ?= 30m
 FORM_only := --long
-FORM_no := --short
+FORM_no := --merge
 # Major version of PostgreSQL, for example PG=18; empty is any that is found.
 PG ?=
 # Where test servers keep their data, which need not outlive them: in memory where there is room, as databases are made and
@@ -77,8 +77,8 @@ check: postgres ## Check what a developer changes all day, within 90 seconds: fo
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/check.sh $(ARGS)
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) $(if $(filter ./... ./testbed/... ./testbed/browser% ./testbed/alertdrill%,$(PKG)),browser-if-any) ## Run the tests of every module in short, about 10 minutes, on one private PostgreSQL (LONG=1: whole; LONG=only: what is left out in short; PKG: those alone, whole, but with LONG=no; ARGS, PG)
-	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/test.sh $(or $(FORM_$(LONG)),$(if $(LONG)$(filter-out ./...,$(PKG)),,--short)) '$(PKG)' -count=1 -timeout $(TEST_TIMEOUT) $(ARGS)
+test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) $(if $(filter ./... ./testbed/... ./testbed/browser% ./testbed/alertdrill%,$(PKG)),browser-if-any) ## Run the tests of every module in short, about 5 minutes, on one private PostgreSQL (MERGE=1: all that .ci/run runs; LONG=1: whole; LONG=only: what MERGE leaves out; PKG: those alone, whole, but with LONG=no as by MERGE; ARGS, PG)
+	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/test.sh $(or $(FORM_$(LONG)),$(if $(LONG)$(filter-out ./...,$(PKG)),,$(if $(MERGE),--merge,--short))) '$(PKG)' -count=1 -timeout $(TEST_TIMEOUT) $(ARGS)
 
 .PHONY: lint
 lint: ## Check gofmt, go fix, go vet and staticcheck in every module (PKG)

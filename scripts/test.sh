@@ -2,10 +2,11 @@
 # Runs go test for packages of any module of the repository, each in its own module, one module after the other. Packages
 # are named from the root: ./ledger, ./testbed/model, ./bench; ./... are those of all modules.
 #
-#   scripts/test.sh [--short|--long] 'PKG...' [ARGS...]     GO names the go command; ARGS are arguments of go test
+#   scripts/test.sh [--short|--merge|--long] 'PKG...' [ARGS...]     GO names the go command; ARGS are arguments of go test
 #
-# --short gives go test -short, and leaves out the tests below; --long runs them alone. All modules are tested even if one
-# fails; the last lines say how long each took.
+# --merge gives go test -short, and leaves out the tests of the list long; --short leaves out those of the list whole too,
+# and --long runs those of the list long alone. All modules are tested even if one fails; the last lines say how long each
+# took.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/modules.sh
@@ -25,15 +26,27 @@ long=(
   # relayer
   NoMemory BudgetRace KilledBackends
   # testbed/cells, testbed/faults, testbed/outcomes
-  NemesisOfCells Nemesis Events EveryCell
+  NemesisOfCells Nemesis EventsRun EveryCell
 )
 
-names=$(IFS='|'; echo "${long[*]}")
-pattern="^Test(${names})\$"
+# Tests that start whole installations, build other revisions, or try a thing on every row of a long table. .ci/run runs
+# them with all others before a merge (make test MERGE=1), and who changes what they try runs their package.
+whole=(
+  # proofs, internal/readme, cmd/railhead
+  Offences Printed SeenIsSo TypedExamples TokenRevokedWhileItIsCreated NothingMarkedComesOut MovedCells DoubtedCells
+  # bench, bench/against, bench/growth
+  EverySizeOfArchiveRuns CommonModesRun ARealRevisionIsBuiltAndRun TinyRun CalibratedByOneCell Prediction WorseAssumptions
+  # testbed
+  Faults MutantsOfSQL CheapMutantsAreCaught BenchFindsWhatIsMissed RunToAStream RunToATopic Upgrade LateMatrix Drill Clicks
+  WithoutMajority KafkaReplies NATSReplies
+)
+
+pattern() { local IFS='|'; echo "^Test($*)\$"; }
 form=()
 case ${1:-} in
-  --short) form=(-short -skip "$pattern"); shift ;;
-  --long) form=(-run "$pattern"); shift ;;
+  --short) form=(-short -skip "$(pattern "${long[@]}" "${whole[@]}")"); shift ;;
+  --merge) form=(-short -skip "$(pattern "${long[@]}")"); shift ;;
+  --long) form=(-run "$(pattern "${long[@]}")"); names=$(IFS='|'; echo "${long[*]}"); shift ;;
 esac
 go=${GO:-go}
 read -ra wanted <<<"$1"

@@ -2,7 +2,7 @@ package readme
 
 import "strings"
 
-// elsewhere is the one list of what is shown and not run by TestExamples, with the
+// elsewhere is the one list of what is shown and not run by TestTypedExamples, with the
 // reason. An entry is a whole block, or one command of a block, by how it begins.
 var elsewhere = []struct {
 	page, begins string
@@ -23,7 +23,7 @@ var elsewhere = []struct {
 	{page: "README.md", begins: "make cells ", because: "four cells under faults take minutes; testbed/cells runs a short one"},
 	{page: "README.md", begins: "make mutants ", because: "it takes hours"},
 	{page: "README.md", begins: "make late-matrix ", because: "it takes hours"},
-	{page: "README.md", begins: "make offences ", because: "more than a hundred databases take minutes; make test plants the same"},
+	{page: "README.md", begins: "make offences ", because: "more than a hundred databases take minutes; make test MERGE=1 plants the same"},
 	{page: "README.md", begins: "make journeys ", because: "it starts an installation of its own, and .ci/run runs it"},
 	{page: "docs/operations.md", begins: "railhead token revoke ", because: "the id is of no token there; TestToken of the command revokes one"},
 	{page: "railhead token create", begins: "railhead token create --name shop --participant p1 --cells ", because: "it needs two databases; TestTokenInCells of the command has three"},

@@ -18,11 +18,11 @@ import (
 	"github.com/railhead-pay/railhead/rails/railconfig"
 )
 
-// TestExamples runs, on what make run starts, every command and file that README.md,
+// TestTypedExamples runs, on what make run starts, every command and file that README.md,
 // the pages of docs and the help texts show; each has to end as the page says. What is
 // not run here is in the list [elsewhere], which has no entry too many. At the end all
 // that the examples have enqueued is paid.
-func TestExamples(t *testing.T) {
+func TestTypedExamples(t *testing.T) {
 	t.Parallel()
 	i := startInstallation(t)
 	all := allExamples(t, filepath.Join(i.dir, "bin", "railhead"))

@@ -314,9 +314,9 @@ func (r *replies) await(what string, outcomes int, open int) {
 	}
 }
 
-// TestReplies tests that what consumers report by messages is recorded once: what came before the endpoint started,
+// TestNATSReplies tests that what consumers report by messages is recorded once: what came before the endpoint started,
 // what came while the database was away, and what came after the server started again. What is refused comes again.
-func TestReplies(t *testing.T) {
+func TestNATSReplies(t *testing.T) {
 	t.Parallel()
 	r := newReplies(t)
 	r.stream(nil)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestEvents makes a run of a few seconds. `make events` makes the long one.
-func TestEvents(t *testing.T) {
+// TestEventsRun makes a run of a few seconds. `make events` makes the long one.
+func TestEventsRun(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("short: make test LONG=1 and make events play it")
