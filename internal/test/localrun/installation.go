@@ -49,6 +49,9 @@ var timeBudget = outbox.TimeBudget{
 func (i *installation) startDatabase(ctx context.Context) error {
 	if i.DatabaseURL != "" {
 		i.admin = i.DatabaseURL
+		if err := i.borrow(ctx); err != nil {
+			return err
+		}
 		i.say("database: the server that DATABASE_URL names")
 		return nil
 	}
@@ -87,8 +90,12 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := install.SetTimeBudget(ctx, i.admin, i.Cell, timeBudget,
-		"everything is on this machine: a dead relayer can be noticed sooner"); err != nil {
+	if i.server == nil {
+		if err := i.mark(ctx); err != nil {
+			return err
+		}
+	}
+	if err := install.SetTimeBudget(ctx, i.admin, i.Cell, timeBudget, cellMark); err != nil {
 		return err
 	}
 	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps),

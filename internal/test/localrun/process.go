@@ -3,7 +3,6 @@ package localrun
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -27,7 +26,7 @@ const restartsMax = 1000
 
 func (i *installation) startProcess(name, binary string, env []string, args ...string) (*process, error) {
 	p := &process{
-		Command: child.Command{Name: name, Binary: binary, Args: args, Env: append(os.Environ(), env...),
+		Command: child.Command{Name: name, Binary: binary, Args: args, Env: i.environment(env...),
 			Log: filepath.Join(i.Dir, "log", name+".log")},
 		say: i.say, over: make(chan struct{}),
 	}

@@ -27,8 +27,7 @@ func (i *installation) applyRails(ctx context.Context) error {
 		return err
 	}
 	command := exec.CommandContext(ctx, i.Railhead, "rail", "apply", i.railsFile(), "--reason", "local run")
-	command.Env = append(os.Environ(), "RAILHEAD_CELL="+i.Cell,
-		"RAILHEAD_OPERATOR_URL="+i.loginURL("railhead_operator_login"))
+	command.Env = i.environment("RAILHEAD_CELL="+i.Cell, "RAILHEAD_OPERATOR_URL="+i.loginURL("railhead_operator_login"))
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("applying the rail's profile: %w\n%s", err, output)
 	}
@@ -90,7 +89,7 @@ func (i *installation) paySample(ctx context.Context) (summary, error) {
 	defer results.Close()
 	begun := time.Now()
 	command := exec.CommandContext(ctx, i.Railhead, "enqueue", "--file", i.sampleFile(), "-o", "json")
-	command.Env = append(os.Environ(), "RAILHEAD_CELL="+i.Cell, "RAILHEAD_INGEST_URL="+i.loginURL("railhead_ingest_login"))
+	command.Env = i.environment("RAILHEAD_CELL="+i.Cell, "RAILHEAD_INGEST_URL="+i.loginURL("railhead_ingest_login"))
 	command.Stdout, command.Stderr = results, i.Out
 	if err := command.Run(); err != nil {
 		return summary{}, fmt.Errorf("enqueueing the sample: %w", err)
