@@ -55,6 +55,8 @@ func TestDrill(t *testing.T) {
 	}
 	w.publish(bare)
 	step("7")
+	w.terminals["operator"].run(t, block{step: "7", text: `tail -n 1 "$DRILL.compared" | grep -qx "COMPARED 5 4" &&
+  grep -qx "NO_KEY booking fee 1.00" "$DRILL.compared"`})
 	step("8")
 
 	// On the rail that de-duplicates callers repeat any call; on the other rail they repeat all but

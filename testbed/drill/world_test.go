@@ -244,13 +244,15 @@ func (w *world) enqueue(rail, participant, id string) payment.Receipt {
 	return receipt
 }
 
-// publish writes the statement of a bank: exactly the payments that it has executed.
+// publish writes the statement of a bank: exactly the payments that it has executed, and a line about something else,
+// as Windows writes it.
 func (w *world) publish(rail string) {
 	w.t.Helper()
 	var text strings.Builder
 	for _, record := range w.executed(rail) {
-		fmt.Fprintf(&text, "%s\t%s\n", record.Reference, record.ID)
+		fmt.Fprintf(&text, "%s\t%s\r\n", record.Reference, record.ID)
 	}
+	text.WriteString("booking fee\t1.00\r\n")
 	if err := os.WriteFile(w.statement, []byte(text.String()), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
