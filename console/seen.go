@@ -20,30 +20,32 @@ var changed = problem{http.StatusConflict, "The payment has changed since the pa
 
 // other is the answer to an act on a rail, a participant or an endpoint that is no longer as the page showed it.
 var other = problem{http.StatusConflict, "It is no longer as the page showed it",
-	"Nothing was done. Another pause may have begun since, or other events were given up, or the page is of an older " +
-		"version of the console. Look again at its page, and act by what it shows now."}
+	"Nothing was done. Another pause may have begun since, or another operator has asked for it as well, or other " +
+		"events were given up, or the page is of an older version of the console. Look again at its page, and act by what " +
+		"it shows now."}
 
-// shownPause is what a page shows of a pause, as the field of a form: when it began and when it ends, such as
-// 1795741200000000.0.
+// shownPause is what a page shows of a pause, as the field of a form: when it began, when it ends and the mark of its
+// reason, such as 1795741200000000.0.9f86d081884c7d65.
 func shownPause(pause *reader.Pause) string {
-	if pause == nil {
-		return "0.0"
-	}
-	return microsOf(pause.At) + "." + microsOf(pause.Until)
+	shown := operator.ShownOf(pause)
+	return microsOf(shown.At) + "." + microsOf(shown.Until) + "." + shown.Mark
 }
 
 // pauseShown reads what the form of an act says that the page showed of a pause.
 func pauseShown(text string) (operator.ShownPause, error) {
-	at, until, ok := strings.Cut(text, ".")
-	begun, err := timeOf(at)
-	if err != nil || !ok {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
 		return operator.ShownPause{}, operator.ErrOther
 	}
-	ends, err := timeOf(until)
+	begun, err := timeOf(parts[0])
 	if err != nil {
 		return operator.ShownPause{}, operator.ErrOther
 	}
-	return operator.ShownPause{At: begun, Until: ends}, nil
+	ends, err := timeOf(parts[1])
+	if err != nil {
+		return operator.ShownPause{}, operator.ErrOther
+	}
+	return operator.ShownPause{At: begun, Until: ends, Mark: parts[2]}, nil
 }
 
 // shownEndpoint is what the page shows of an endpoint: since when it is paused, and which events were given up.

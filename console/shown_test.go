@@ -29,7 +29,7 @@ func (s *site) stale(cell *celltest.Cell, client *http.Client, path, seen string
 }
 
 // TestStalePageEndsNoOtherPause: the form of a page that shows one pause does not end another one, which was begun
-// since, nor one that was extended since.
+// since, nor one that was extended since, nor one that another operator asked for since, without a later end.
 func TestStalePageEndsNoOtherPause(t *testing.T) {
 	t.Parallel()
 	cell := subjectsOf(t)
@@ -51,7 +51,7 @@ func TestStalePageEndsNoOtherPause(t *testing.T) {
 		}
 		do(c.pause, "maintenance", time.Now().Add(time.Hour))
 		first := s.shown(client, c.page, c.act)
-		do(c.pause, "it takes longer", time.Now().Add(2*time.Hour))
+		do(c.pause, "maintenance", time.Now().Add(2*time.Hour)) // it takes longer
 		s.stale(cell, client, c.act, first)
 		extended := s.shown(client, c.page, c.act)
 		do(c.resume, "maintenance is over")
@@ -61,6 +61,9 @@ func TestStalePageEndsNoOtherPause(t *testing.T) {
 		if n := cell.Int(c.paused); n != 1 {
 			t.Errorf("%s: %d pauses are in force, want that which the page did not show", c.act, n)
 		}
+		alone := s.shown(client, c.page, c.act)
+		do(c.pause, "STOP: their ledger is wrong, too", nil)
+		s.stale(cell, client, c.act, alone) // which ends as it did, and is asked for by another operator, too
 		s.act(client, c.act, url.Values{}, c.page, "Resumed.")
 	}
 }
@@ -150,8 +153,7 @@ func TestPauseDuringTheWait(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() {
-		shown := operator.ShownPause{At: pause.At, Until: pause.Until}
-		_, err := op.ResumeRail(operator.IfPauseIs(t.Context(), "bank", "", shown), "bank", "over")
+		_, err := op.ResumeRail(operator.IfPauseIs(t.Context(), "bank", "", operator.ShownOf(pause)), "bank", "over")
 		ended <- err
 	}()
 	awaitWaiter(t, cell)

@@ -95,7 +95,7 @@ var subjectActs = map[subject]map[string]subjectAct{
 // doneSentences are what a page says after an act, by its name and whether it changed anything.
 var doneSentences = map[string]string{
 	"pause":       "Paused.",
-	"pause-same":  "It was paused already: its login, time and reason stay, and it ends at the later of the two ends.",
+	"pause-same":  "It was paused already, and stays so: its reason has what was said now, too, and it ends at the later of the two ends.",
 	"resume":      "Resumed.",
 	"resume-same": "It was not paused: nothing was changed.",
 	"redeliver":   "Its waiting events are due now.",

@@ -157,7 +157,7 @@ func TestClosedGate(t *testing.T) {
 }
 
 // TestSeveralClosedGates: the message is of the gate that opens last, the detail of all; a
-// second closing keeps the first one's login, time and reason, and the later end.
+// second closing keeps the first one's login and time, and the later end.
 func TestSeveralClosedGates(t *testing.T) {
 	t.Parallel()
 	d, ingest, o := gated(t)
@@ -180,9 +180,9 @@ func TestSeveralClosedGates(t *testing.T) {
 	closeAs(theBank, why, soon.Add(time.Minute), true)
 	closeAs(theP1, why, soon.Add(-time.Minute), true)
 	refused("rail_type", "enqueue is closed for rail bank by "+celltest.Operator+" since 2")
-	closeAs(theP1, "another", later, false)
+	closeAs(theP1, why, later, false)
 	refused("participant_id", "enqueue is closed for participant p1 by ")
-	closeAs(theP1, "another", soon, false)
+	closeAs(theP1, why, soon, false)
 	gate, err := o.Reader().ClosedGate(t.Context(), theP1)
 	d.must(err)
 	if gate == nil || gate.Until.Sub(later).Abs() > time.Millisecond || gate.Reason != why ||
@@ -194,8 +194,8 @@ func TestSeveralClosedGates(t *testing.T) {
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q in it", err, want)
 	}
-	closeAs(theCell, "another", time.Time{}, false)
-	closeAs(theCell, "another", soon, false)
+	closeAs(theCell, why, time.Time{}, false)
+	closeAs(theCell, why, soon, false)
 	refused("cell", "enqueue is closed for everything by ")
 
 	all, err := o.Reader().ClosedGates(t.Context())
@@ -467,11 +467,64 @@ func TestGateDuringAnEnqueue(t *testing.T) {
 	}
 }
 
-// TestGateInASnapshot: above READ COMMITTED an enqueue goes by the gates of its transaction's
-// snapshot, and never says that nothing was stored where that snapshot can't tell.
+// TestGateInASnapshot: above READ COMMITTED an enqueue goes by the gates of now, too: one that was closed since the
+// transaction's snapshot is not passed. The caller tries the transaction again, which is refused as any other. A
+// closing waits for no caller, and a caller for no closing.
 func TestGateInASnapshot(t *testing.T) {
 	t.Parallel()
 	d, ingest, o := gated(t)
+	conn := d.Conn(t, celltest.Ingest)
+	mustExec(t, conn, "SET lock_timeout = '3s'")
+	enqueues := map[string]string{
+		"enqueue_payment_outbox": `SELECT FROM railhead.enqueue_payment_outbox($1, 'p1', $1, 'bank',
+			'{"amount": "10.50", "currency": "EUR"}')`,
+		"enqueue_payment_outbox_arrays": `SELECT FROM railhead.enqueue_payment_outbox_arrays(ARRAY[$1], ARRAY['p1'], ARRAY[$1],
+			ARRAY['bank'], ARRAY['{"amount": "10.50", "currency": "EUR"}'::jsonb])`,
+		"enqueue_payment_outbox_batch": `SELECT FROM railhead.enqueue_payment_outbox_batch(jsonb_build_array(
+			jsonb_build_object('instruction_id', $1, 'participant_id', 'p1', 'idempotency_key', $1, 'rail_type', 'bank',
+				'payload', '{"amount": "10.50", "currency": "EUR"}'::jsonb)))`,
+	}
+	n := 0
+	enqueue := func(name string) error {
+		n++
+		_, err := conn.Exec(t.Context(), strings.ReplaceAll(enqueues[name], "$1", fmt.Sprintf("'snapshot-%d'", n)))
+		return err
+	}
+	want := 0
+	for _, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
+		for name := range enqueues {
+			mustExec(t, conn, "BEGIN ISOLATION LEVEL "+level)
+			d.must(enqueue(name)) // several, with nothing changed, as its callers do
+			d.must(enqueue(name))
+			want += 2
+			begun := time.Now()
+			_, err := o.CloseEnqueue(t.Context(), theBank, why, time.Time{})
+			d.must(err)
+			if took := time.Since(begun); took > 4*time.Second {
+				t.Errorf("a closing took %s while a caller was in %s", took, level)
+			}
+			mustExec(t, conn, "SAVEPOINT s")
+			if err := enqueue(name); ledger.SQLState(err) != "40001" || !strings.Contains(err.Error(), "has changed since") {
+				t.Errorf("%s in %s, after the gate was closed: %v", name, level, err)
+			}
+			mustExec(t, conn, "ROLLBACK TO s; COMMIT")
+
+			// An operator who has not committed is not waited for, and who has locked the row alone has changed nothing.
+			_, err = o.OpenEnqueue(t.Context(), theBank, why)
+			d.must(err)
+			closing := d.Conn(t, celltest.Operator)
+			mustExec(t, closing, "BEGIN; SELECT railhead.close_enqueue('rail', 'bank', 'a test')")
+			mustExec(t, conn, "BEGIN ISOLATION LEVEL "+level)
+			d.must(enqueue(name))
+			mustExec(t, closing, "ROLLBACK")
+			d.do(`SELECT FROM railhead.payment_outbox_rules FOR UPDATE`)
+			d.must(enqueue(name))
+			want += 2
+			mustExec(t, conn, "COMMIT")
+		}
+	}
+	same(t, "stored", d.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE instruction_id LIKE 'snapshot-%'`), want)
+
 	begin := func() pgx.Tx {
 		t.Helper()
 		tx, err := ingest.Pool().BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -482,13 +535,33 @@ func TestGateInASnapshot(t *testing.T) {
 		return tx
 	}
 	early := begin()
-	_, err := o.CloseEnqueue(t.Context(), theBank, why, time.Time{})
-	d.must(err)
 	receipt, err := ingest.EnqueueTx(t.Context(), early, of(10, "p1", "bank"))
-	wantReceipt(t, receipt, err, 2, false)
+	wantReceipt(t, receipt, err, int64(2+want), false)
 	late := begin()
 	d.must(early.Commit(t.Context()))
 	if _, err = ingest.EnqueueTx(t.Context(), late, of(10, "p1", "bank")); ledger.SQLState(err) != "40001" {
 		t.Errorf("a key that the snapshot can't see: %v", err)
+	}
+}
+
+// TestRulesInASnapshot: what else enqueue goes by is that of now, too: the version of a rail, a setting, a key that is
+// forbidden.
+func TestRulesInASnapshot(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enqueue()
+	for _, change := range []string{
+		`INSERT INTO railhead.payment_forbidden_keys (key) VALUES ('iban_of_a_test')`,
+		`UPDATE railhead.payment_outbox_settings SET payload_bytes_max = payload_bytes_max - 1`,
+		`UPDATE railhead.payment_rails SET profile_version = profile_version WHERE rail_type = 'bank'`,
+	} {
+		mustExec(t, d.ingest, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+		d.do(change)
+		_, err := d.ingest.Exec(t.Context(), `SELECT railhead.enqueue_payment_outbox('old', 'participant', 'old', 'bank',
+			'{"amount": "10.50", "currency": "EUR"}')`)
+		if ledger.SQLState(err) != "40001" {
+			t.Errorf("enqueue in a snapshot from before %s: %v", change, err)
+		}
+		mustExec(t, d.ingest, "ROLLBACK")
 	}
 }

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,42 @@ func TestKeysAreReadAfterTheAct(t *testing.T) {
 	}
 	same(t, "acts of packing in the log", east.Int(`SELECT count(*) FROM railhead.payment_operator_log
 		WHERE act = 'PACK_BUCKET' AND actor = $1`, celltest.Operator), 1)
+}
+
+// TestDigestIsReadAfterTheAct: the digest of a packed bucket covers the fingerprint of each key, so an operator who
+// guesses a payload learns from it whether the guess is right. It is answered once the log has who froze the bucket:
+// rolling the packing back does not take that back.
+func TestDigestIsReadAfterTheAct(t *testing.T) {
+	t.Parallel()
+	east, west := twoCells(t)
+	east.enqueue()
+	bucket, ctx := outbox.BucketOf("participant"), t.Context()
+	acts := func() int {
+		return east.Int(`SELECT count(*) FROM railhead.payment_operator_log
+			WHERE act = 'FREEZE_BUCKET' AND actor = $1 AND reason = 'a test'`, celltest.Operator)
+	}
+	pack := func(also string) (digest string, err error) {
+		tx, err := east.acts.Begin(ctx)
+		east.must(err)
+		_, err = tx.Exec(ctx, also)
+		east.must(err)
+		err = tx.QueryRow(ctx, `SELECT digest FROM railhead.pack_bucket($1)`, bucket).Scan(&digest)
+		east.must(tx.Rollback(ctx))
+		return digest, err
+	}
+	for _, also := range []string{
+		fmt.Sprintf("SELECT railhead.freeze_bucket(%d, '%s', 'a test')", bucket, west.name),
+		fmt.Sprintf("SAVEPOINT s; SELECT railhead.freeze_bucket(%d, '%s', 'a test'); RELEASE s", bucket, west.name),
+	} {
+		digest, err := pack(also)
+		wantRefused(t, "a digest in the transaction that freezes, got "+digest, err, "RH020", "operator log")
+	}
+	same(t, "acts in the log", acts(), 0)
+	east.must(east.operator().FreezeBucket(ctx, bucket, west.name, "a test"))
+	if digest, err := pack("SELECT 1"); err != nil || digest == "" {
+		t.Errorf("a packing after the freeze: %q, %v", digest, err)
+	}
+	same(t, "acts in the log, once a digest was answered", acts(), 1)
 }
 
 // TestActsOnMovedParticipants: an operator goes on to pause and resume a moved participant, and to close and open its

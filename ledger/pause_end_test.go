@@ -52,7 +52,7 @@ func TestEndPauses(t *testing.T) {
 	end()
 	pause, err := o.Reader().RailPause(t.Context(), "bank")
 	d.must(err)
-	if pause == nil || pause.Reason != why || !pause.Until.IsZero() {
+	if pause == nil || pause.Reason != why+"; and "+celltest.Operator+": another" || !pause.Until.IsZero() {
 		t.Errorf("the pause is %+v", pause)
 	}
 	_, err = o.PauseRail(t.Context(), "bank", why, time.Now().Add(-time.Second))
@@ -121,7 +121,7 @@ func TestPausedWhileItEnds(t *testing.T) {
 			}
 			want := "the second"
 			if name == "by none" {
-				want = "the first"
+				want = "the first; and " + celltest.Operator + ": the second"
 			}
 			same(t, "its reason", pause.Reason, want)
 			same(t, "was running", got.wasRunning, want == "the second")

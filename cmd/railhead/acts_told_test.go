@@ -24,7 +24,7 @@ func TestActIsToldAsDone(t *testing.T) {
 		{"participant resume p1", "participant p1 resumed: it was paused by "},
 		{"intake close bank", "enqueue for rail bank closed\n"},
 		{"intake close bank", "enqueue for rail bank was closed already\n"},
-		{"intake open bank", "enqueue for rail bank opened\n"},
+		{"intake open bank", "enqueue for rail bank opened: it was closed by "},
 	} {
 		gone := &between{answered: once(committed, last)}
 		got := who.through(cell, gone).want(exitOK, append(strings.Fields(test.act), "--reason", "x")...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -113,8 +114,9 @@ func redeliverCommand() *cobra.Command {
 					return usage(errors.New("--since must be a moment in the past, such as 2026-11-26T09:00:00Z"))
 				}
 			}
-			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				waited, err := operator.Redeliver(cmd.Context(), endpoint, from, reason)
+			return withOperator(cmd.Context(), func(op *operator.Operator) error {
+				var ended *reader.Pause
+				waited, err := op.Redeliver(operator.TellEndpointPause(cmd.Context(), endpoint, &ended), endpoint, from, reason)
 				if err != nil {
 					return err
 				}
@@ -122,7 +124,11 @@ func redeliverCommand() *cobra.Command {
 				if !from.IsZero() {
 					said += ", and so are the events since " + clock(from)
 				}
-				return act{Act: "REDELIVER_EVENTS", Endpoint: endpoint, Now: "due", Changed: true}.write(cmd, said)
+				if ended != nil {
+					said += "; it was paused" + endedWords(*ended)
+				}
+				return act{Act: "REDELIVER_EVENTS", Endpoint: endpoint, Now: "due", Changed: true, Events: &waited,
+					Ended: stopOf(ended)}.write(cmd, said)
 			})
 		},
 	}
@@ -143,13 +149,15 @@ func discardCommand() *cobra.Command {
 			"Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				discarded, err := operator.Discard(cmd.Context(), endpoint, reason)
+			return withOperator(cmd.Context(), func(op *operator.Operator) error {
+				var gone []operator.DiscardedEvent
+				discarded, err := op.Discard(operator.TellDiscarded(cmd.Context(), endpoint, &gone), endpoint, reason)
 				if err != nil {
 					return err
 				}
 				said := fmt.Sprintf("endpoint %s: %d events are given up for good", oneLine(endpoint), discarded)
-				return act{Act: "DISCARD_EVENTS", Endpoint: endpoint, Now: "discarded", Changed: discarded > 0}.write(cmd, said)
+				return act{Act: "DISCARD_EVENTS", Endpoint: endpoint, Now: "discarded", Changed: discarded > 0,
+					Events: &discarded, Discarded: gone}.write(cmd, said+discardedWords(gone, discarded))
 			})
 		},
 	}
@@ -157,6 +165,23 @@ func discardCommand() *cobra.Command {
 	must(command.MarkFlagRequired("endpoint"))
 	needReason(command, &reason)
 	return command
+}
+
+// discardedWords names the events that were discarded: at most ten, each by its instruction and the row that it is of.
+func discardedWords(gone []operator.DiscardedEvent, of int) string {
+	if len(gone) == 0 {
+		return ""
+	}
+	named := gone[:min(len(gone), 10)]
+	words := make([]string, len(named))
+	for n, event := range named {
+		words[n] = fmt.Sprintf("%s row %d", event.OutboxID, event.AttemptNo)
+	}
+	said := ": " + strings.Join(words, ", ")
+	if more := of - len(named); more > 0 {
+		said += fmt.Sprintf(" and %d more", more)
+	}
+	return said
 }
 
 func testEndpointCommand() *cobra.Command {

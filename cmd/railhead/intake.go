@@ -25,9 +25,9 @@ func intakeCloseCommand() *cobra.Command {
 			"and nothing is stored. What was enqueued before stays and is dispatched; a call that repeats one of those\n"+
 			"is answered as before. To stop dispatch and accept instructions, use railhead rail pause. An enqueue that\n"+
 			"is under way when the gate closes may still be stored. With --for or --until the reaper opens the gate;\n"+
-			"without, an operator does. A gate that is closed already keeps the first login, time and reason, and opens\n"+
-			"at the later of the two ends. Connects with RAILHEAD_OPERATOR_URL; the act, the login and the reason go to\n"+
-			"the operator log.",
+			"without, an operator does. A gate that is closed already keeps the first login and time, the reason is\n"+
+			"added, and it opens at the later of the two ends. Connects with RAILHEAD_OPERATOR_URL; the act, the login\n"+
+			"and the reason go to the operator log.",
 		func(cmd *cobra.Command, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
@@ -43,7 +43,8 @@ func intakeCloseCommand() *cobra.Command {
 			if !known && changed {
 				closed = &reader.ClosedGate{Until: until}
 			}
-			return act{Act: "CLOSE_ENQUEUE", Now: "closed", Changed: changed}, gateClosed(gate, changed, closed), nil
+			return act{Act: "CLOSE_ENQUEUE", Now: "closed", Changed: changed, InForce: stopOf(pauseOf(closed))},
+				gateClosed(gate, changed, closed), nil
 		})
 	end.flags(command)
 	return command
@@ -54,15 +55,17 @@ func intakeOpenCommand() *cobra.Command {
 		"Open a gate that railhead intake close has closed, so that new instructions are accepted again. Each gate\n"+
 			"is opened separately: a rail that is closed stays closed when everything is opened. Connects with\n"+
 			"RAILHEAD_OPERATOR_URL.",
-		func(cmd *cobra.Command, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
-			changed, err := operator.OpenEnqueue(cmd.Context(), gate, reason)
+		func(cmd *cobra.Command, op *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
+			var ended *reader.ClosedGate
+			changed, err := op.OpenEnqueue(operator.TellGate(cmd.Context(), gate, &ended), gate, reason)
 			if err != nil {
 				return act{}, "", err
 			}
 			everything, _ := afterAct(cmd, func(ctx context.Context) (*reader.ClosedGate, error) {
-				return operator.Reader().ClosedGate(ctx, everythingGate)
+				return op.Reader().ClosedGate(ctx, everythingGate)
 			})
-			return act{Act: "OPEN_ENQUEUE", Now: "open", Changed: changed}, gateOpened(gate, changed, everything), nil
+			return act{Act: "OPEN_ENQUEUE", Now: "open", Changed: changed, Ended: stopOf(pauseOf(ended))},
+				gateOpened(gate, changed, ended, everything), nil
 		})
 }
 
@@ -121,18 +124,25 @@ func intakeSwitch(word, short, long string,
 
 // gateClosed describes the effect of a closing.
 func gateClosed(gate reader.Gate, changed bool, closed *reader.ClosedGate) string {
-	var inForce *reader.Pause
-	if closed != nil {
-		inForce = &reader.Pause{By: closed.By, At: closed.At, Reason: closed.Reason, Until: closed.Until}
+	return stopped("enqueue for "+oneLine(gate.String()), "closed", "opens", changed, pauseOf(closed))
+}
+
+// pauseOf is a closed gate as a pause; nil: it is open.
+func pauseOf(closed *reader.ClosedGate) *reader.Pause {
+	if closed == nil {
+		return nil
 	}
-	return stopped("enqueue for "+oneLine(gate.String()), "closed", "opens", changed, inForce)
+	return &reader.Pause{By: closed.By, At: closed.At, Reason: closed.Reason, Until: closed.Until}
 }
 
 // gateOpened describes the effect of an opening, and the gate that still refuses new instructions.
-func gateOpened(gate reader.Gate, changed bool, everything *reader.ClosedGate) string {
+func gateOpened(gate reader.Gate, changed bool, ended, everything *reader.ClosedGate) string {
 	said := "enqueue for " + oneLine(gate.String()) + " was not closed"
 	if changed {
 		said = "enqueue for " + oneLine(gate.String()) + " opened"
+	}
+	if changed && ended != nil {
+		said += ": it was closed" + endedWords(*pauseOf(ended))
 	}
 	if everything != nil {
 		said += fmt.Sprintf("; everything is closed by %s since %s: %s", everything.By, clock(everything.At),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,8 @@ func TestIntake(t *testing.T) {
 				t.Errorf("%s has no row of %s:\n%s", command, test.what, shown)
 			}
 		}
-		if said := run("open"); said != "enqueue for "+test.what+" opened\n" {
+		if said := run("open"); !strings.HasPrefix(said, "enqueue for "+test.what+" opened: it was closed by "+
+			celltest.Operator+" since 2") || !strings.HasSuffix(said, ": their maintenance\n") {
 			t.Errorf("open %s: %q", test.of, said)
 		}
 		if said := run("open"); said != "enqueue for "+test.what+" was not closed\n" {
@@ -80,7 +82,7 @@ func TestIntake(t *testing.T) {
 		t.Errorf("listed %+v", listed)
 	}
 	if said := who.want(exitOK, "intake", "open", "bank", "--reason", "x").out; !strings.HasPrefix(said,
-		"enqueue for rail bank opened; everything is closed by ") {
+		"enqueue for rail bank opened: it was closed by ") || !strings.Contains(said, "; everything is closed by ") {
 		t.Errorf("opened while everything is closed: %q", said)
 	}
 	if claims := works.claim(); len(claims) != 1 {
@@ -91,7 +93,13 @@ func TestIntake(t *testing.T) {
 		"json").out), &done); err != nil {
 		t.Fatal(err)
 	}
-	if want := (act{Act: "OPEN_ENQUEUE", ParticipantID: "p1", Now: "open", Changed: true}); done != want {
+	if ended := done.Ended; ended == nil || ended.By != celltest.Operator || ended.Reason != "their maintenance" ||
+		ended.At.IsZero() || ended.Until.IsZero() {
+		t.Errorf("JSON says of the closing that ended %+v", ended)
+	}
+	done.Ended = nil
+	want := act{Act: "OPEN_ENQUEUE", ParticipantID: "p1", Now: "open", Changed: true}
+	if !reflect.DeepEqual(done, want) {
 		t.Errorf("JSON says %+v, want %+v", done, want)
 	}
 	file := writeFile(t, "instructions.jsonl", `{"instruction_id":"INV-3","participant_id":"p1","idempotency_key":"INV-3","rail_type":"bank","payload":{"amount":"10.50","currency":"EUR"}}`+"\n")

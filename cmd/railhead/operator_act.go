@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,26 @@ type act struct {
 	Before        string     `json:"before,omitempty"`     // the value before the act
 	Now           string     `json:"now"`
 	Changed       bool       `json:"changed"`
+
+	InForce   *stop                     `json:"in_force,omitempty"`  // the pause or closed gate after an act that stops
+	Ended     *stop                     `json:"ended,omitempty"`     // the one that the act has ended
+	Events    *int                      `json:"events,omitempty"`    // of an endpoint: that became due, or were discarded
+	Discarded []operator.DiscardedEvent `json:"discarded,omitempty"` // the first of these
+}
+
+// stop is a pause or a closed gate, as data. The reason names each operator who has asked for it.
+type stop struct {
+	By     string    `json:"by,omitempty"` // empty: what delivered to the endpoint
+	At     time.Time `json:"at,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+func stopOf(pause *reader.Pause) *stop {
+	if pause == nil {
+		return nil
+	}
+	return &stop{By: pause.By, At: pause.At, Until: pause.Until, Reason: pause.Reason}
 }
 
 // write prints the result: a line of text, or a JSON document.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -62,7 +63,11 @@ func TestPauses(t *testing.T) {
 		&done); err != nil {
 		t.Fatal(err)
 	}
-	if want := (act{Act: "PAUSE_RAIL", RailType: "bank", Now: "paused", Changed: true}); done != want {
+	if done.InForce == nil || done.InForce.Reason != "x" {
+		t.Errorf("JSON says of the pause %+v", done.InForce)
+	}
+	done.InForce = nil
+	if want := (act{Act: "PAUSE_RAIL", RailType: "bank", Now: "paused", Changed: true}); !reflect.DeepEqual(done, want) {
 		t.Errorf("JSON says %+v, want %+v", done, want)
 	}
 	who.want(exitNotFound, "rail", "pause", "bnak", "--reason", "x")
@@ -117,6 +122,110 @@ func TestPausesWithAnEnd(t *testing.T) {
 	who.want(exitOK, "rail", "resume", "--everything", "--reason", "x")
 	if said := who.want(exitOK, "rail", "resume", "bank", "--reason", "x").out; said != "rail bank was not paused\n" {
 		t.Errorf("resumed again: %q", said)
+	}
+}
+
+// TestSecondStopIsTold: who resumes what two have paused is told of both, in words and as data; so is who opens a gate.
+func TestSecondStopIsTold(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	enqueued(who, "INV-1")
+	const both = "maintenance; and " + celltest.Operator + ": STOP: they are paid twice"
+	for _, what := range []struct{ stop, end string }{
+		{"rail pause bank", "rail resume bank"}, {"rail pause --everything", "rail resume --everything"},
+		{"participant pause p1", "participant resume p1"}, {"intake close bank", "intake open bank"},
+	} {
+		run := func(command, reason string, more ...string) string {
+			return who.want(exitOK, append(append(strings.Fields(command), "--reason", reason), more...)...).out
+		}
+		asData := func(command, reason string) (done act) {
+			if err := json.Unmarshal([]byte(run(command, reason, "-o", "json")), &done); err != nil {
+				t.Fatal(err)
+			}
+			return done
+		}
+		for _, words := range []bool{true, false} {
+			run(what.stop, "maintenance")
+			if words {
+				if said := run(what.stop, "STOP: they are paid twice"); !strings.HasSuffix(said, ": "+both+"\n") {
+					t.Errorf("%s a second time says %q", what.stop, said)
+				}
+				if said := run(what.end, "maintenance is over"); !strings.HasSuffix(said, ": "+both+"\n") {
+					t.Errorf("%s says %q", what.end, said)
+				}
+				continue
+			}
+			if done := asData(what.stop, "STOP: they are paid twice"); done.InForce == nil || done.Changed ||
+				done.InForce.Reason != both || done.InForce.By != celltest.Operator || done.InForce.At.IsZero() {
+				t.Errorf("%s a second time is as data %+v, %+v", what.stop, done, done.InForce)
+			}
+			if done := asData(what.end, "maintenance is over"); done.Ended == nil || !done.Changed ||
+				done.Ended.Reason != both || done.Ended.By != celltest.Operator || done.Ended.At.IsZero() {
+				t.Errorf("%s is as data %+v, %+v", what.end, done, done.Ended)
+			}
+			if done := asData(what.end, "once more"); done.Ended != nil || done.Changed {
+				t.Errorf("%s of what runs is as data %+v, %+v", what.end, done, done.Ended)
+			}
+		}
+	}
+}
+
+// TestEndpointActsSayWhatTheyEnd: a redelivery names the pause of the endpoint that it ends, and a discard which events
+// are given up; the operator log has them, too.
+func TestEndpointActsSayWhatTheyEnd(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	cell.Exec(`INSERT INTO railhead.payment_event_endpoints (endpoint_id, place_xact, place_system, paused_at, pause_reason)
+		VALUES ('shop', '0', '', '2026-11-01T10:00:00Z', 'it answered 410 Gone')`)
+	const give = `INSERT INTO railhead.payment_event_retries (endpoint_id, outbox_id, attempt_no, attempt_id, event_type, created_at,
+		tries, next_at, last_status, failed_at)
+		SELECT 'shop', ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 7, gen_random_uuid(), 'payment.dispatched',
+			'2026-11-01T10:00:00Z'::timestamptz + n * interval '1 second', 3, 'infinity', '500', now()
+		FROM generate_series(1, %d) AS g(n)`
+	run := func(command string, more ...string) string {
+		return who.want(exitOK, append(strings.Fields("events "+command+" --endpoint shop --reason x"), more...)...).out
+	}
+	asData := func(command string) (done act) {
+		if err := json.Unmarshal([]byte(run(command, "-o", "json")), &done); err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	if said := run("redeliver"); said != "endpoint shop: 0 waiting events are due now; it was paused since "+
+		"2026-11-01T10:00:00.000Z: it answered 410 Gone\n" {
+		t.Errorf("a redelivery says %q", said)
+	}
+	if said := run("redeliver"); said != "endpoint shop: 0 waiting events are due now\n" {
+		t.Errorf("a second one says %q", said)
+	}
+	cell.Exec(`UPDATE railhead.payment_event_endpoints SET paused_at = '2026-11-01T10:00:00Z', pause_reason = 'it is gone'`)
+	if done := asData("redeliver"); done.Ended == nil || done.Ended.Reason != "it is gone" || *done.Events != 0 {
+		t.Errorf("a redelivery is as data %+v, %+v", done, done.Ended)
+	}
+
+	cell.Exec(fmt.Sprintf(give, 2))
+	if said := run("discard"); said != "endpoint shop: 2 events are given up for good: "+
+		"00000000-0000-7000-8000-000000000001 row 7, 00000000-0000-7000-8000-000000000002 row 7\n" {
+		t.Errorf("a discard says %q", said)
+	}
+	if said := run("discard"); said != "endpoint shop: 0 events are given up for good\n" {
+		t.Errorf("a second one says %q", said)
+	}
+	cell.Exec(fmt.Sprintf(give, 120))
+	done := asData("discard")
+	if *done.Events != 120 || len(done.Discarded) != 100 || done.Discarded[99].AttemptNo != 7 ||
+		done.Discarded[99].OutboxID.String() != "00000000-0000-7000-8000-000000000100" {
+		t.Errorf("a discard of 120 is as data %+v", done)
+	}
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act = 'DISCARD_EVENTS'
+		AND detail ->> 'events' = '120' AND jsonb_array_length(detail -> 'first') = 100`); n != 1 {
+		t.Errorf("%d rows of the log have the events", n)
+	}
+	cell.Exec(fmt.Sprintf(give, 12))
+	if said := run("discard"); !strings.HasSuffix(said, "000000000010 row 7 and 2 more\n") {
+		t.Errorf("a discard of 12 says %q", said)
 	}
 }
 

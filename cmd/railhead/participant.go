@@ -35,7 +35,8 @@ func participantPauseCommand() *cobra.Command {
 				pause = ownPause(changed, until)
 			}
 			said := paused("participant "+oneLine(id), changed, pause)
-			return act{Act: "PAUSE_PARTICIPANT", ParticipantID: id, Now: "paused", Changed: changed}, said, nil
+			return act{Act: "PAUSE_PARTICIPANT", ParticipantID: id, Now: "paused", Changed: changed,
+				InForce: stopOf(pause)}, said, nil
 		})
 	end.flags(command)
 	return command
@@ -51,7 +52,8 @@ func participantResumeCommand() *cobra.Command {
 				return act{}, "", err
 			}
 			said := resumed("participant "+oneLine(id), changed, ended, everythingPaused(cmd, op))
-			return act{Act: "RESUME_PARTICIPANT", ParticipantID: id, Now: "running", Changed: changed}, said, nil
+			return act{Act: "RESUME_PARTICIPANT", ParticipantID: id, Now: "running", Changed: changed,
+				Ended: stopOf(ended)}, said, nil
 		})
 }
 

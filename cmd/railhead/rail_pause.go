@@ -17,7 +17,7 @@ import (
 
 // pauseHelp is the common part of the help of pauses.
 const pauseHelp = "With --for or --until the reaper ends the pause; without, an operator does. A second pause keeps " +
-	"the login, time and reason of the first, and ends when the later of the two does. Connects with\n" +
+	"the login and time of the first. Its reason is added, and it ends when the later of the two does. Connects with\n" +
 	"RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
 
 func railPauseCommand() *cobra.Command {
@@ -41,7 +41,7 @@ func railPauseCommand() *cobra.Command {
 				pause = ownPause(changed, until)
 			}
 			said := paused(railWords(name), changed, pause)
-			return act{Act: "PAUSE_RAIL", RailType: name, Now: "paused", Changed: changed}, said, nil
+			return act{Act: "PAUSE_RAIL", RailType: name, Now: "paused", Changed: changed, InForce: stopOf(pause)}, said, nil
 		})
 	end.flags(command)
 	return command
@@ -59,7 +59,7 @@ func railResumeCommand() *cobra.Command {
 				return act{}, "", err
 			}
 			said := resumed(railWords(name), changed, ended, everythingPaused(cmd, op))
-			return act{Act: "RESUME_RAIL", RailType: name, Now: "running", Changed: changed}, said, nil
+			return act{Act: "RESUME_RAIL", RailType: name, Now: "running", Changed: changed, Ended: stopOf(ended)}, said, nil
 		})
 }
 
@@ -195,6 +195,20 @@ func stopped(what, done, ends string, changed bool, inForce *reader.Pause) strin
 	}
 }
 
+// endedWords is by whom, since when, until when and why something was paused or closed that an act has ended. It may be
+// another one than the operator has seen, begun or asked for by another operator, for another reason.
+func endedWords(ended reader.Pause) string {
+	said := ""
+	if ended.By != "" {
+		said = " by " + ended.By
+	}
+	said += " since " + clock(ended.At)
+	if !ended.Until.IsZero() {
+		said += " until " + clock(ended.Until)
+	}
+	return said + ": " + oneLine(ended.Reason)
+}
+
 // resumed describes the effect of a resumption, and the pause that still stops claims.
 func resumed(what string, changed bool, ended, everything *reader.Pause) string {
 	said := what + " was not paused"
@@ -202,12 +216,7 @@ func resumed(what string, changed bool, ended, everything *reader.Pause) string 
 		said = what + " resumed"
 	}
 	if changed && ended != nil {
-		// It may be another one than the operator has seen, begun for another reason.
-		until := ""
-		if !ended.Until.IsZero() {
-			until = " until " + clock(ended.Until)
-		}
-		said += fmt.Sprintf(": it was paused by %s since %s%s: %s", ended.By, clock(ended.At), until, oneLine(ended.Reason))
+		said += ": it was paused" + endedWords(*ended)
 	}
 	if everything != nil {
 		said += "; " + explain.SayPause(*everything)

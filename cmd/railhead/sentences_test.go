@@ -666,9 +666,10 @@ func (w *teller) pause() string {
 	w.hold("act", gateClosed(gate, changed, w.closedGate(gate)))
 	w.lookAtStatus()
 	for range 2 { // the second finds it open
+		ended := w.closedGate(gate)
 		changed, err = w.operator.OpenEnqueue(w.Context(), gate, "a test")
 		w.must(err)
-		w.hold("act", gateOpened(gate, changed, w.closedGate(everythingGate)))
+		w.hold("act", gateOpened(gate, changed, ended, w.closedGate(everythingGate)))
 		w.check()
 	}
 	for range 2 {

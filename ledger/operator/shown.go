@@ -2,6 +2,8 @@ package operator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -20,23 +22,33 @@ var ErrOther = errors.New("it is no longer as it was shown")
 // ShownPause is what a person saw of a pause. The zero value: there was none.
 type ShownPause struct {
 	At, Until time.Time // Until: zero: an operator ends it
+	Mark      string    // of its reason: see ShownOf
+}
+
+// ShownOf is what a person is shown of a pause; nil: there is none. Its mark is 16 hexadecimal digits.
+func ShownOf(pause *reader.Pause) ShownPause {
+	if pause == nil {
+		return ShownPause{}
+	}
+	sum := sha256.Sum256([]byte(pause.Reason))
+	return ShownPause{At: pause.At, Until: pause.Until, Mark: hex.EncodeToString(sum[:8])}
+}
+
+func (s ShownPause) same(now ShownPause) bool {
+	return s.At.Equal(now.At) && s.Until.Equal(now.Until) && s.Mark == now.Mark
 }
 
 // IfPauseIs returns a context whose ResumeRail or ResumeParticipant is done only if the pause is the one that was
-// shown; otherwise the error is ErrOther. One that was begun since has another time and another reason, which the
-// person has not read. The act's transaction sees one snapshot: it changes the row that it has compared, or loses the
-// race.
+// shown; otherwise the error is ErrOther. One that was begun since has another time, and one that another operator
+// has asked for since has another reason, which the person has not read. The act's transaction sees one snapshot: it
+// changes the row that it has compared, or loses the race.
 func IfPauseIs(ctx context.Context, railType, participantID string, shown ShownPause) context.Context {
 	return guarding(ctx, guard{snapshot: true, run: func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
 		pause, err := o.pauseInForce(ctx, tx, railType, participantID)
 		if err != nil {
 			return err
 		}
-		var now ShownPause
-		if pause != nil {
-			now = ShownPause{At: pause.At, Until: pause.Until}
-		}
-		if !now.At.Equal(shown.At) || !now.Until.Equal(shown.Until) {
+		if !shown.same(ShownOf(pause)) {
 			return fmt.Errorf("%w: nothing was done", ErrOther)
 		}
 		return call(ctx, tx)
@@ -51,6 +63,26 @@ func TellPause(ctx context.Context, railType, participantID string, ended **read
 			return err
 		}
 		*ended = pause
+		return call(ctx, tx)
+	}})
+}
+
+// TellGate returns a context whose OpenEnqueue stores the closing that it ends; nil: the gate was open.
+func TellGate(ctx context.Context, gate reader.Gate, ended **reader.ClosedGate) context.Context {
+	return guarding(ctx, guard{snapshot: true, run: func(ctx context.Context, o *Operator, tx pgx.Tx, call step) error {
+		closed := reader.ClosedGate{Gate: gate}
+		var until pgtype.Timestamptz
+		err := tx.QueryRow(ctx, o.db.SQL["closed_gates"], string(gate.Scope), gate.Name, 1).
+			Scan(nil, nil, &closed.By, &closed.At, &closed.Reason, &until)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			*ended = nil
+		case err != nil:
+			return fmt.Errorf("reading the closed gate: %w", err)
+		default:
+			closed.Until = store.OrZero(until)
+			*ended = &closed
+		}
 		return call(ctx, tx)
 	}})
 }

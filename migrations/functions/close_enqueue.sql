@@ -3,11 +3,12 @@
 --   ('participant', its participant_id) or of the whole cell ('cell', '*'). Instructions that are
 --   already enqueued are dispatched, and a repeated call for one of them is answered as before. The
 --   reaper opens the gate at until; if until is null, an operator has to. Returns true if the gate
---   was open. A gate that is already closed keeps its login, time and reason, and opens at the
---   later of the two ends, or never if one of them is null.
+--   was open. A gate that is already closed keeps its login and time. Its reason then has both
+--   (reason_of_both), and it opens at the later of the two ends, or never if one of them is null.
 --
 --   An enqueue reads the gates once, when it begins. One that is in progress when this function
---   commits may still be accepted.
+--   commits may still be accepted. One that begins later in a transaction above READ COMMITTED whose
+--   snapshot is older fails with 40001 (require_current_rules).
 -- errors:  RH002 without a reason, with an until that is past or more than 366 days ahead, or
 --          with an unknown scope; RH003 unknown rail; RH005 100 participants are closed already;
 --          RH010 a participant that never enqueued; 55P03 after 5 s of waiting for a lock.
@@ -40,9 +41,10 @@ BEGIN
   was_open := FOUND;
   IF NOT was_open THEN
     UPDATE {cell}.payment_closed_gates g
-    SET closed_until = close_enqueue.until
-    WHERE g.scope = close_enqueue.scope AND g.name = close_enqueue.name
-      AND (g.closed_until < close_enqueue.until OR g.closed_until IS NOT NULL AND close_enqueue.until IS NULL);
+    SET closed_until = CASE WHEN g.closed_until < close_enqueue.until OR close_enqueue.until IS NULL
+      THEN close_enqueue.until ELSE g.closed_until END,
+      close_reason = {cell}.reason_of_both(g.close_reason, g.closed_by, close_enqueue.reason)
+    WHERE g.scope = close_enqueue.scope AND g.name = close_enqueue.name;
   END IF;
   IF (SELECT count(*) FROM {cell}.payment_closed_gates g WHERE g.scope = 'participant') > participants_max THEN
     RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('enqueue is closed for %s participants already',

@@ -4,7 +4,7 @@
 --   'participant p', and for a gate 'enqueue for rail bank'. Rows that an operator has locked are
 --   left to the next call.
 --
---   A reason has at most 500 characters of at most 4 bytes. With the text before it, the 2000 bytes
+--   A reason has at most 1200 characters of at most 4 bytes. With the text before it, the 2000 bytes
 --   of the log hold 490 characters of it.
 -- reads:   payment_outbox_rules.
 -- writes:  payment_rails, payment_paused_participants, payment_closed_gates, payment_outbox_rules by its trigger,

@@ -15,15 +15,16 @@
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
 --          number in the payload, RH009 the participant belongs to another cell, RH014 an operator has
 --          closed enqueue. COLUMN is the invalid field and CONSTRAINT the name of the violated rule;
---          docs/ingest.md lists them. 40001 above READ COMMITTED if key, participant or the cell of a
---          new participant have changed since the snapshot, and in READ COMMITTED if the participant is
+--          docs/ingest.md lists them. 40001 above READ COMMITTED if key, participant or
+--          what enqueue goes by (payment_outbox_rules: gates, rails, settings, buckets) have changed since the
+--          snapshot, and in READ COMMITTED if the participant is
 --          new and was given to another cell meanwhile: retry the transaction. 40P01 if two callers enqueue for the same participants in
 --          opposite order inside longer transactions: retry.
 -- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, payment_outbox_state,
 --          payment_outbox_differs and carried_call read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participant's row; if it is new, its bucket's row in share mode; then the key's index
---          entry. No advisory locks.
+--          entry. No advisory locks. Above READ COMMITTED first what require_current_rules locks.
 -- called by: ingest, enqueue_payment_outbox_arrays, api_enqueue.
 --
 --   A new and valid instruction takes five statements, and the trigger that notifies relayers: read
@@ -59,6 +60,10 @@ BEGIN
   -- one. The commit is the caller's, whose login may be set not to wait for that.
   IF current_setting('synchronous_commit') IN ('off', 'local') THEN
     PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  -- Above READ COMMITTED the rules below are those of the snapshot.
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    PERFORM {cell}.require_current_rules();
   END IF;
 
   FOR look IN 1..2 LOOP

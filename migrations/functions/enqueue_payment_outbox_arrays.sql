@@ -20,7 +20,7 @@
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participants' rows, also those of items that a closed gate refuses: first the new
 --          participants, with the rows of their buckets in share mode, then, if the call waits, the others in participant_id order; then the
---          keys' index entries in (instruction, key) order.
+--          keys' index entries in (instruction, key) order. Above READ COMMITTED first what require_current_rules locks.
 -- called by: ingest, enqueue_payment_outbox_batch, api_enqueue.
 --
 --   If every item is new and valid, the call takes five statements, whatever the number of items:
@@ -79,6 +79,10 @@ BEGIN
   -- As in enqueue_payment_outbox, the commit waits until the instructions are durable.
   IF current_setting('synchronous_commit') IN ('off', 'local') THEN
     PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  -- Above READ COMMITTED the rules below are those of the snapshot.
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    PERFORM {cell}.require_current_rules();
   END IF;
   IF (n = ALL (ARRAY[cardinality(participant_ids), cardinality(idempotency_keys), cardinality(rail_types),
     cardinality(payloads),

@@ -6,10 +6,13 @@
 --   answers the same. Payments stay in this cell, which completes them. A transaction that has checked the map
 --   before may go on after the bucket came back: it finds a counter that says moved_in, and looks for its
 --   key among those that came with it.
--- errors:  RH020 the bucket is not being moved, the map was not compared (require_confirmed_map), a
---          participant is paused or its gate is closed, which would not hold in the other cell, or a rail
---          orders its payments and one is not resolved, which the other cell would overtake; 25001 above
---          READ COMMITTED; 55P03 after 5 s of waiting for a lock.
+--   The digest covers each key's fingerprint: who knows all of a payload but an account finds that by trying. Only
+--   a transaction that has written nothing packs, so that the operator log has who froze the bucket, and
+--   why, also where the packing is rolled back.
+-- errors:  RH020 the transaction has written something, the bucket is not being moved, the map was not
+--          compared (require_confirmed_map), a participant is paused or its gate is closed, which would not
+--          hold in the other cell, or a rail orders its payments and one is not resolved, which the other
+--          cell would overtake; 25001 above READ COMMITTED; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_buckets; participant_outbox_sequences, every row once; payment_outbox_pending, payment_outbox_claims,
 --          payment_dead_letters, payment_outbox_attempts, payment_operator_log, payment_rails, payment_rail_profiles, payment_paused_participants,
 --          payment_closed_gates, and what moved_digest and require_confirmed_map read.
@@ -27,6 +30,11 @@ DECLARE
   move {cell}.payment_bucket_moves;
   those text[] COLLATE "C"; -- the bucket's participants
 BEGIN
+  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = 'the transaction has written something: it could still take back the row of the operator log',
+      HINT = 'Commit freeze_bucket first, then call pack_bucket in a transaction of its own.';
+  END IF;
   PERFORM {cell}.require_durable_map();
   PERFORM {cell}.require_confirmed_map('moving buckets');
   SELECT b.* INTO held FROM {cell}.payment_buckets b WHERE b.bucket = pack_bucket.bucket FOR UPDATE;

@@ -1,8 +1,8 @@
 -- pause_participant(participant_id text, reason text [, until timestamptz]) -> boolean
 --   Stops claims of a participant's instructions. The reaper ends the pause at until; if until is
 --   null, an operator has to. Returns true if the participant was not paused before. A pause that
---   is in force keeps its login, time and reason, and ends at the later of the two ends, or never
---   if one of them is null. One that another session ends meanwhile (end_pauses, resume_participant) is
+--   is in force keeps its login and time. Its reason then has both (reason_of_both), and it ends at
+--   the later of the two ends, or never if one of them is null. One that another session ends meanwhile (end_pauses, resume_participant) is
 --   waited for: when the call returns, the participant is paused.
 -- errors:  RH002 without a reason, or with an until that is past or more than 366 days ahead;
 --          RH010 a participant that never enqueued, 55P03 after 5 s of waiting for a lock.
@@ -37,7 +37,8 @@ BEGIN
     -- Where another session ends that pause, the insert does not wait for it. This does, and finds no row then.
     UPDATE {cell}.payment_paused_participants p
     SET paused_until = CASE WHEN pause_participant.until IS NULL OR p.paused_until IS NULL THEN NULL
-      ELSE greatest(p.paused_until, pause_participant.until) END
+      ELSE greatest(p.paused_until, pause_participant.until) END,
+      pause_reason = {cell}.reason_of_both(p.pause_reason, p.paused_by, pause_participant.reason)
     WHERE p.participant_id = pause_participant.participant_id;
     EXIT WHEN FOUND;
   END LOOP;

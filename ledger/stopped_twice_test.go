@@ -1,0 +1,121 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
+)
+
+// TestStoppedTwice: the operator who ends a pause is told of each operator who wanted it. The second one's reason is
+// part of the pause, so that a page from before it ends nothing.
+func TestStoppedTwice(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enqueue()
+	o := d.operator()
+	const stop = "STOP: the bank executes payments twice"
+	both := fmt.Sprintf("maintenance; and %s: %s", celltest.Operator, stop)
+	for name, of := range map[string]struct {
+		rail, participant string
+		pause             func(reason string, until time.Time) (bool, error)
+		read              func() (*reader.Pause, error)
+		resume            func(shown operator.ShownPause) (bool, error)
+	}{
+		"a rail": {rail: "bank",
+			pause: func(reason string, until time.Time) (bool, error) {
+				return o.PauseRail(t.Context(), "bank", reason, until)
+			},
+			read: func() (*reader.Pause, error) { return o.Reader().RailPause(t.Context(), "bank") },
+			resume: func(shown operator.ShownPause) (bool, error) {
+				return o.ResumeRail(operator.IfPauseIs(t.Context(), "bank", "", shown), "bank", "maintenance is over")
+			}},
+		"a participant": {participant: "participant",
+			pause: func(reason string, until time.Time) (bool, error) {
+				return o.PauseParticipant(t.Context(), "participant", reason, until)
+			},
+			read: func() (*reader.Pause, error) { return o.Reader().ParticipantPause(t.Context(), "participant") },
+			resume: func(shown operator.ShownPause) (bool, error) {
+				return o.ResumeParticipant(operator.IfPauseIs(t.Context(), "", "participant", shown), "participant",
+					"maintenance is over")
+			}},
+	} {
+		for kind, ends := range map[string][2]time.Duration{
+			"without an end": {0, 0}, "with an end, which is not later": {2 * time.Hour, time.Hour},
+		} {
+			at := func(span time.Duration) time.Time {
+				if span == 0 {
+					return time.Time{}
+				}
+				return time.Now().Add(span)
+			}
+			_, err := of.pause("maintenance", at(ends[0]))
+			d.must(err)
+			first, err := of.read()
+			d.must(err)
+			changed, err := of.pause(stop, at(ends[1]))
+			d.must(err)
+			same(t, "was running at the second pause", changed, false)
+			if _, err := of.resume(operator.ShownOf(first)); !errors.Is(err, operator.ErrOther) {
+				t.Errorf("%s %s, resumed by a page from before the second pause: %v", name, kind, err)
+			}
+			now, err := of.read()
+			d.must(err)
+			if now == nil || now.Reason != both || !now.At.Equal(first.At) || now.By != first.By ||
+				!now.Until.Equal(first.Until) {
+				t.Fatalf("%s %s, paused by two, is %+v", name, kind, now)
+			}
+			for _, again := range []string{stop, "maintenance"} {
+				_, err = of.pause(again, at(ends[1]))
+				d.must(err)
+				repeated, err := of.read()
+				d.must(err)
+				same(t, "the reason after "+again+" was said again", repeated.Reason, both)
+			}
+			if resumed, err := of.resume(operator.ShownOf(now)); err != nil || !resumed {
+				t.Errorf("%s %s, resumed by a page that shows both: %t, %v", name, kind, resumed, err)
+			}
+		}
+	}
+
+	gate := reader.Gate{Scope: reader.GateRail, Name: "bank"}
+	for _, reason := range []string{"maintenance", stop, stop, "maintenance"} {
+		_, err := o.CloseEnqueue(t.Context(), gate, reason, time.Time{})
+		d.must(err)
+	}
+	closed, err := o.Reader().ClosedGate(t.Context(), gate)
+	d.must(err)
+	same(t, "the reason of a gate that two have closed", closed.Reason, both)
+}
+
+// TestStoppedByMany: however many pause a rail, and at whatever length, its reason begins with the first one's, ends
+// with the last one's, and has a bound; the reaper can end it.
+func TestStoppedByMany(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	first := "the first " + strings.Repeat("é", 600)
+	for n := range 30 {
+		reason := first
+		if n > 0 {
+			reason = fmt.Sprintf("%d is not all %s", n, strings.Repeat("é", 20*n))
+		}
+		_, err := o.PauseRail(t.Context(), "bank", reason, time.Now().Add(time.Hour))
+		d.must(err)
+		pause, err := o.Reader().RailPause(t.Context(), "bank")
+		d.must(err)
+		if n := len([]rune(pause.Reason)); n > 1200 || !strings.HasPrefix(pause.Reason, "the first ") ||
+			!strings.HasSuffix(pause.Reason, string([]rune(reason)[:min(500, len([]rune(reason)))])) {
+			t.Fatalf("of %d characters, after %q: %s", n, reason, pause.Reason)
+		}
+	}
+	d.do(`UPDATE railhead.payment_rails SET paused_until = now() WHERE paused`)
+	ended, err := d.exec.EndPauses(t.Context())
+	d.must(err)
+	same(t, "ended", fmt.Sprint(ended), "[rail bank]")
+}
