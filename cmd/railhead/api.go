@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,7 +242,7 @@ func (a *apiService) Run(ctx context.Context) error {
 }
 
 // check returns an error if no call may be taken, after the first heartbeats. Where a database can't be asked now, each
-// enqueue asks.
+// enqueue asks; the log says so. One that is the only one, and answers with an error that stays, ends the process.
 func (a *apiService) check(ctx context.Context) error {
 	for _, each := range a.cells {
 		if errors.Is(each.last, door.ErrOtherSetting) || errors.Is(each.last, door.ErrOtherDirectory) {
@@ -255,8 +256,25 @@ func (a *apiService) check(ctx context.Context) error {
 	case service.Denied(err) && a.settings.Cells != "":
 		return fmt.Errorf("a cell denies enqueues by a process that serves several: railhead roles apply grants them: %w",
 			err)
+	case err != nil && a.settings.Cells == "" && answered(err):
+		return err
+	case err != nil:
+		a.log.WarnContext(ctx, "second keys were not looked for, and each enqueue asks", "error", err)
 	}
 	return nil
+}
+
+// answered reports whether the server answered with an error that stays: not one of a lost race, of a lock, of a server
+// that is full, starts or ends, or of one that only reads now.
+func answered(err error) bool {
+	state := service.SQLState(err)
+	switch {
+	case outbox.Unfit(err):
+		return true
+	case len(state) != 5 || state == "25006":
+		return false
+	}
+	return !slices.Contains([]string{"08", "40", "53", "55", "57", "58"}, state[:2])
 }
 
 // beat returns an error where the API can't work on what it is connected to: on none of several cells.

@@ -40,6 +40,7 @@ func Open(ctx context.Context, config ledger.Config) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.ReadCommitted()
 	d := &Door{db: db, sender: sender{db}, outcomes: await.NewOutcomes(db)}
 	d.gatherer = enqueue.NewGatherer(d.sender, int(db.Pool.Config().MaxConns))
 	return d, nil

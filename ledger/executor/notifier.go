@@ -63,7 +63,7 @@ func NewNotifier(config ledger.Config, sender *Executor, log *slog.Logger) (*Not
 	}
 	conn.ConnectTimeout = 5 * time.Second
 	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	store.PinPath(conn)
+	store.PinSession(conn)
 	return &Notifier{
 		config: conn, channel: ledger.NotifyChannel(config.Cell), armSQL: loaded["notify_arm"], sender: sender, log: log,
 		waiting: make(map[string]chan struct{}), listens: make(chan struct{}),

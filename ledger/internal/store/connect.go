@@ -45,6 +45,7 @@ type DB struct {
 	Server atomic.Pointer[outbox.Server] // the last one that Executor.CheckServer read
 	pooled bool                          // the connection string allows for a pooler
 	check  atomic.Pointer[connCheck]     // of each new connection; nil: none
+	fresh  atomic.Bool                   // set by ReadCommitted
 }
 
 type connCheck = func(context.Context, pgx.Tx) error
@@ -52,6 +53,10 @@ type connCheck = func(context.Context, pgx.Tx) error
 // OnConnect sets a check of every connection that is made from now on, in a transaction that only reads; one that
 // fails it is not used.
 func (db *DB) OnConnect(check func(context.Context, pgx.Tx) error) { db.check.Store(&check) }
+
+// ReadCommitted has every connection that is made from now on refused (outbox.ErrUnfitServer) on which single
+// statements are above READ COMMITTED, which a process sets itself where there is no pooler.
+func (db *DB) ReadCommitted() { db.fresh.Store(true) }
 
 // Open makes a pool of connections to the writable server. A connection fails with
 // outbox.ErrOtherSchema if another build has migrated the cell, and with
@@ -95,12 +100,8 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		return nil
 	}
 	schema := &SchemaCheck{Cell: config.Cell}
-	// Prepared statements need one session throughout. With another mode in the connection
-	// string, there may be a transaction pooler.
-	db := &DB{SQL: loaded, pooled: conn.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
-	if !db.pooled {
-		PinPath(conn)
-	}
+	db := &DB{SQL: loaded, pooled: Pooled(conn)}
+	PinSession(conn)
 	pool.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		// The pool gives no bound, and has no place for another one before this one has failed.
 		ctx, cancel := context.WithTimeout(ctx, max(conn.ConnectTimeout, checksWithin))
@@ -116,6 +117,11 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 			}
 			if err := checkCollations(ctx, tx, loaded); err != nil {
 				return err
+			}
+			if db.fresh.Load() {
+				if err := checkIsolation(ctx, tx, loaded); err != nil {
+					return err
+				}
 			}
 			if check := db.check.Load(); check != nil {
 				return (*check)(ctx, tx)
