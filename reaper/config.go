@@ -16,6 +16,8 @@ type Config struct {
 	Version  string
 	// Every is the time between turns; default 5 s.
 	Every time.Duration
+	// HeartbeatEvery is the time between heartbeats, at most that of service.BeatEvery; default 2 s.
+	HeartbeatEvery time.Duration
 	// Asserted is the time budget that this process was configured with, if any. A span that is not
 	// 0 must equal the cell's, or Run returns outbox.ErrOtherBudget.
 	Asserted outbox.TimeBudget
@@ -43,6 +45,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	service.Fill(&c.Every, 5*time.Second)
+	service.Fill(&c.HeartbeatEvery, 2*time.Second)
 	service.Fill(&c.Grace, 20*time.Second)
 	service.Fill(&c.PartitionsEvery, time.Hour)
 	service.Fill(&c.ForgetAfter, 24*time.Hour)
@@ -56,6 +59,7 @@ func (c Config) validate() error {
 	var b service.Bounds
 	b.WorkerID(c.WorkerID)
 	service.Within(&b, "every", c.Every, 10*time.Millisecond, 10*time.Minute)
+	service.Within(&b, "heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
 	service.Within(&b, "grace", c.Grace, 10*time.Millisecond, time.Hour)
 	service.Within(&b, "partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
 	service.Within(&b, "forget after", c.ForgetAfter, time.Minute, 30*24*time.Hour)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/lineage"
@@ -70,6 +71,8 @@ type Observer interface {
 	Expired(n int)
 	Turn(result Result, d time.Duration) // a successful turn
 	TurnFailed()
+	// Due receives at the start and after each successful turn within which time the next one should succeed.
+	Due(within time.Duration)
 	CommitUnknown() // the answer to a commit was lost
 }
 
@@ -80,6 +83,7 @@ func (nopObserver) NotNeeded(payment.Outcome, payment.Verdict) {}
 func (nopObserver) Expired(int)                                {}
 func (nopObserver) Turn(Result, time.Duration)                 {}
 func (nopObserver) TurnFailed()                                {}
+func (nopObserver) Due(time.Duration)                          {}
 func (nopObserver) CommitUnknown()                             {}
 
 // Result is what one turn did.
@@ -109,14 +113,19 @@ type Reaper struct {
 	guard      *lineage.Guard
 	policies   map[string]rails.Profile
 	unread     map[string]string // rails whose profile in force can't be read, with the reason
-	budget     outbox.TimeBudget // of the last heartbeat
+	budget     outbox.TimeBudget // of the last turn
 	agreed     bool              // the budget was compared with this process's configuration
 	graceUntil time.Time
 	lastTurn   time.Time
 	partsAt    time.Time
 	once       service.Once
 	ready      service.Readiness
-	turnAt     service.Last // of the last successful turn
+	turnAt     service.Last  // of the last successful turn
+	turnBegan  service.Last  // of the turn under way; nil: none is
+	beating    chan struct{} // full while a heartbeat is sent
+	beaten     chan struct{} // closed once one was recorded
+	beatAt     service.Last  // of the last heartbeat that was recorded
+	staleAfter atomic.Int64  // heartbeat_stale of the cell in nanoseconds, by the last heartbeat; 0: not known
 }
 
 // New returns a Reaper, or all faults of its configuration in one error.
@@ -132,18 +141,33 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 	if err != nil {
 		return nil, err
 	}
-	return &Reaper{config: config, store: store, guard: guard, watch: watch, log: log}, nil
+	return &Reaper{
+		config: config, store: store, guard: guard, watch: watch, log: log,
+		beating: make(chan struct{}, 1), beaten: make(chan struct{}),
+	}, nil
 }
 
-// Run runs turns until the context ends. It returns an error only if the server can't be trusted
-// with money, or another build has migrated the cell.
+// Run runs turns until the context ends, and sends heartbeats between them. It returns an error only if the server
+// can't be trusted with money, or another build has migrated the cell.
 func (r *Reaper) Run(ctx context.Context) error {
 	if err := r.once.Begin(); err != nil {
 		return err
 	}
+	err := service.Together(ctx, r.turns, r.beat)
+	if err == nil {
+		r.reportStopped()
+	}
+	return err
+}
+
+// turns runs turns until the context ends, or the server can't be used.
+func (r *Reaper) turns(ctx context.Context) error {
+	r.watch.Due(r.dueWithin())
 	for failures := 0; ctx.Err() == nil; {
 		begun := time.Now()
+		r.turnBegan.Mark()
 		result, err := r.RunOnce(ctx)
+		r.turnBegan.Store(nil)
 		switch {
 		case outbox.Unfit(err):
 			return err
@@ -157,6 +181,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 			r.ready.Accept()
 			r.turnAt.Mark()
 			r.watch.Turn(result, time.Since(begun))
+			r.watch.Due(r.dueWithin())
 		}
 		wait := r.config.Every
 		if err == nil && (result.Stale == r.config.Batch || result.Expired == r.config.Batch) {
@@ -167,9 +192,11 @@ func (r *Reaper) Run(ctx context.Context) error {
 		}
 		service.Sleep(ctx, wait)
 	}
-	r.reportStopped()
 	return nil
 }
+
+// dueWithin returns the time within which a turn follows another one and ends.
+func (r *Reaper) dueWithin() time.Duration { return r.config.Every + r.config.StoreTimeout }
 
 // RunOnce runs one turn.
 func (r *Reaper) RunOnce(ctx context.Context) (Result, error) {
@@ -185,7 +212,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	if err := r.guard.Look(ctx); err != nil {
 		return Result{}, err
 	}
-	if err := r.sendBeat(ctx, r.status()); err != nil {
+	if err := r.turnBeat(ctx); err != nil {
 		return Result{}, err
 	}
 	if err := r.readPolicies(ctx); err != nil {
@@ -298,7 +325,8 @@ func (r *Reaper) keepPartitions(ctx context.Context, result *Result) error {
 	return nil
 }
 
-// Ready returns nil if the last turn was recent and successful, and otherwise the reason why not.
+// Ready returns nil if the last turn was recent and successful, and heartbeats are recorded; otherwise the reason why
+// not.
 func (r *Reaper) Ready() error {
 	if err := r.ready.Err(); err != nil {
 		return err
@@ -306,32 +334,8 @@ func (r *Reaper) Ready() error {
 	if age := r.turnAt.Age(); age > r.config.StoreTimeout+3*r.config.Every {
 		return fmt.Errorf("the last turn was %s ago", age.Round(time.Second))
 	}
+	if r.beatAt.Age() > r.stale() {
+		return errors.New("the last heartbeat was not recorded")
+	}
 	return nil
 }
-
-func (r *Reaper) sendBeat(ctx context.Context, status string) error {
-	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(outbox.Heartbeat{
-		Name: r.config.WorkerID, Kind: "reaper", Host: r.config.Host, Version: r.config.Version, Status: status,
-	}))
-	if err != nil {
-		return err
-	}
-	r.guard.Beaten(pulse.Beats)
-	if !r.agreed {
-		if err := pulse.Budget.Agrees(r.config.Asserted); err != nil {
-			return err
-		}
-		r.agreed = true
-	}
-	r.budget = pulse.Budget
-	return nil
-}
-
-func (r *Reaper) status() string {
-	if r.guard.Suspended() {
-		return "suspended"
-	}
-	return "running"
-}
-
-func (r *Reaper) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }

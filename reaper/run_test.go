@@ -28,6 +28,9 @@ type quiet struct {
 	asked   []time.Time
 	status  string
 	expired int // that are due to be ended
+	beats   []time.Time
+	stale   time.Duration // heartbeat_stale of the cell; 0: the default
+	slow    func()        // runs in each turn, after its heartbeat
 }
 
 func (q *quiet) CheckServer(context.Context) (outbox.Server, error) {
@@ -53,8 +56,12 @@ func (q *quiet) Suspend(context.Context, string, outbox.SuspensionCause, string,
 func (q *quiet) Heartbeat(_ context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.status = beat.Kind + " " + beat.Status
-	return outbox.Pulse{Beats: 1, Budget: outbox.DefaultTimeBudget()}, nil
+	q.status, q.beats = beat.Kind+" "+beat.Status, append(q.beats, time.Now())
+	budget := outbox.DefaultTimeBudget()
+	if q.stale > 0 {
+		budget.HeartbeatStale = q.stale
+	}
+	return outbox.Pulse{Beats: int64(len(q.beats)), Budget: budget}, nil
 }
 
 func (q *quiet) StaleClaims(context.Context, outbox.StaleQuery) ([]outbox.StaleClaim, error) {
@@ -64,7 +71,15 @@ func (q *quiet) StaleClaims(context.Context, outbox.StaleQuery) ([]outbox.StaleC
 	return nil, nil
 }
 
-func (q *quiet) Rails(context.Context) ([]outbox.RailRow, error) { return nil, nil }
+func (q *quiet) Rails(context.Context) ([]outbox.RailRow, error) {
+	q.mu.Lock()
+	slow := q.slow
+	q.mu.Unlock()
+	if slow != nil {
+		slow()
+	}
+	return nil, nil
+}
 func (q *quiet) Turn(context.Context, outbox.Turn) (outbox.TurnResult, error) {
 	return outbox.TurnResult{}, nil
 }
@@ -102,8 +117,28 @@ func (q *quiet) looks() int {
 	return len(q.asked)
 }
 
+// longestSilence returns the longest time without a heartbeat until now.
+func (q *quiet) longestSilence() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var longest time.Duration
+	for n, at := range q.beats {
+		until := time.Now()
+		if n+1 < len(q.beats) {
+			until = q.beats[n+1]
+		}
+		longest = max(longest, until.Sub(at))
+	}
+	return longest
+}
+
 func runQuiet(t *testing.T, q *quiet) *reaper.Reaper {
-	r, err := reaper.New(reaper.Config{WorkerID: "reaper"}, q, nil, slog.New(slog.DiscardHandler))
+	return runQuietEvery(t, q, 0)
+}
+
+func runQuietEvery(t *testing.T, q *quiet, every time.Duration) *reaper.Reaper {
+	t.Helper()
+	r, err := reaper.New(reaper.Config{WorkerID: "reaper", Every: every}, q, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +160,94 @@ func TestExpiryHurries(t *testing.T) {
 		defer q.mu.Unlock()
 		if q.expired != 0 || len(q.asked) != 8 {
 			t.Errorf("%d are left after %d turns within a second, want none after 8", q.expired, len(q.asked))
+		}
+	})
+}
+
+// running runs a reaper until the function that it returns is called, which waits for its end.
+func running(t *testing.T, r *reaper.Reaper) func() {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Run(ctx) }()
+	return func() { cancel(); <-ended }
+}
+
+// TestHealthyReaperIsNeverStale tests that the last heartbeat of a reaper that works is never as old as the cell's
+// heartbeat_stale: not between turns that are minutes apart, nor during a long one.
+func TestHealthyReaperIsNeverStale(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		every, stale, turn time.Duration
+	}{
+		"turns every minute":        {every: time.Minute},
+		"turns every ten minutes":   {every: 10 * time.Minute},
+		"a short heartbeat_stale":   {stale: 3 * time.Second},
+		"turns that take long":      {turn: 25 * time.Second},
+		"rare turns, and long ones": {every: time.Minute, turn: 25 * time.Second, stale: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &quiet{up: time.Now().Add(-time.Hour), stale: c.stale, slow: func() { time.Sleep(c.turn) }}
+				r := runQuietEvery(t, q, c.every)
+				defer running(t, r)()
+				for range 24 {
+					<-time.After(time.Minute)
+					synctest.Wait()
+					if err := r.Ready(); err != nil {
+						t.Fatalf("not ready: %v", err)
+					}
+				}
+				stale := c.stale
+				if stale == 0 {
+					stale = outbox.DefaultTimeBudget().HeartbeatStale
+				}
+				if longest := q.longestSilence(); longest >= stale {
+					t.Errorf("%s without a heartbeat, and stale after %s", longest, stale)
+				}
+			})
+		})
+	}
+}
+
+// TestHungReaperIsStale tests that a reaper whose turn ignores its timeout is soon without heartbeats, and not ready.
+// It beats again once the turn has ended.
+func TestHungReaperIsStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		q := &quiet{up: time.Now().Add(-time.Hour)}
+		r := runQuiet(t, q)
+		defer running(t, r)()
+		<-time.After(12 * time.Second)
+		q.set(func() { q.slow = func() { <-end } })
+		<-time.After(70 * time.Second)
+		synctest.Wait()
+		if silent := q.longestSilence(); silent < 20*time.Second || r.Ready() == nil {
+			t.Errorf("the longest silence is %s after a turn has hung for over a minute, ready: %v", silent, r.Ready())
+		}
+		q.set(func() { q.slow = nil })
+		close(end)
+		<-time.After(15 * time.Second)
+		synctest.Wait()
+		if err := r.Ready(); err != nil {
+			t.Errorf("not ready after the turn has ended: %v", err)
+		}
+	})
+}
+
+// TestNoHeartbeatBeforeTheServerIsCompared tests that the first heartbeat is that of a turn that has compared the
+// server with the memory: one before it could hide that some are missing.
+func TestNoHeartbeatBeforeTheServerIsCompared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &quiet{up: time.Now().Add(-time.Hour), away: true}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go runQuiet(t, q).Run(ctx)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if n := len(q.beats); n != 0 {
+			t.Errorf("%d heartbeats on a server that was never compared", n)
 		}
 	})
 }

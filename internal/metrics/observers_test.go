@@ -187,3 +187,21 @@ func TestRowsByState(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnIsOverdue tests that a reaper without a turn that works counts for how long one is overdue, whatever fails
+// meanwhile.
+func TestTurnIsOverdue(t *testing.T) {
+	t.Parallel()
+	set := metrics.New("v1", "reaper")
+	r := set.Reaper()
+	for _, c := range []struct {
+		within    time.Duration
+		low, high float64
+	}{{-2 * time.Minute, 120, 180}, {time.Hour, 0, 0}, {-time.Second, 1, 60}} {
+		r.Due(c.within)
+		r.TurnFailed()
+		if got := read(t, set, "text/plain").samples["railhead_reaper_turn_overdue_seconds"]; got < c.low || got > c.high {
+			t.Errorf("due within %s: overdue for %v s, want %v to %v", c.within, got, c.low, c.high)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ type Reaper struct {
 	cycles     prometheus.Histogram
 	expired    prometheus.Counter
 	unread     prometheus.Gauge
+	due        atomic.Pointer[time.Time] // when the next turn should have succeeded; nil: no reaper has begun
 	repairs    map[string]prometheus.Counter
 }
 
@@ -52,6 +54,10 @@ func (s *Set) newReaper() *Reaper {
 	}
 	repairs := s.counters("railhead_reaper_repairs_total", "Open claims of lost workers, by what became of them.",
 		"result")
+	s.to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "railhead_reaper_turn_overdue_seconds",
+		Help: "For how long a turn that works is overdue, by the time between turns and their timeout; 0: none is.",
+	}, r.overdue))
 	for _, result := range []string{requeued, inquired, parked, dispatched, superseded} {
 		r.repairs[result] = repairs.WithLabelValues(result)
 	}
@@ -94,6 +100,16 @@ func (r *Reaper) Turn(result reaper.Result, d time.Duration) {
 	r.ok.Inc()
 	r.unread.Set(float64(result.Unread))
 	r.cycles.Observe(d.Seconds())
+}
+
+// Due sets when the next turn should have succeeded.
+func (r *Reaper) Due(within time.Duration) { r.due.Store(new(time.Now().Add(within))) }
+
+func (r *Reaper) overdue() float64 {
+	if due := r.due.Load(); due != nil {
+		return max(time.Since(*due), 0).Seconds()
+	}
+	return 0
 }
 
 // TurnFailed counts a failed turn.
