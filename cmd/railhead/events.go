@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -76,5 +77,5 @@ func (e *eventsService) Run(ctx context.Context) error {
 	return err
 }
 
-// Ready reports whether the database can be read.
-func (e *eventsService) Ready() error { return e.heart.Ready() }
+// Ready reports whether heartbeats are recorded, and the events of each endpoint read.
+func (e *eventsService) Ready() error { return errors.Join(e.heart.Ready(), e.deliveries.Ready()) }

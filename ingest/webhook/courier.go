@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -37,6 +38,10 @@ type courier struct {
 	// down.
 	notBefore time.Time
 	faulty    bool // the last call of the store failed
+	ready     service.Readiness
+	seen      State     // of the last reading
+	read      time.Time // of the last reading; before one, when the lease was taken; zero: it is not ours
+	oldest    time.Time // of the events that the last reading found; zero: there was none
 }
 
 const (
@@ -76,12 +81,13 @@ func (c *courier) run(ctx context.Context) {
 // turn delivers what is due, and returns the wait until the next turn.
 func (c *courier) turn(ctx context.Context) time.Duration {
 	if err := c.acquire(ctx); err != nil {
+		c.unread()
 		return c.fault(ctx, "the lease of the endpoint can't be taken", err)
 	}
-	switch {
-	case c.lease.HeldBy != "":
+	if c.lease.HeldBy != "" {
 		c.watch.Seen(c.endpoint.ID, State{})
-		c.taken = time.Time{}
+		c.taken, c.read, c.oldest, c.seen = time.Time{}, time.Time{}, time.Time{}, State{}
+		c.works()
 		return c.config.Lease / 3
 	}
 	due, err := c.due(ctx)
@@ -90,13 +96,18 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 		c.taken = time.Time{}
 		return 0
 	case err != nil:
+		c.unread()
 		return c.fault(ctx, "due events can't be read", err)
 	}
 	c.observe(due)
+	if !c.faulty { // deliveries may take long
+		c.ready.Accept()
+	}
 	if !c.lease.PausedAt.IsZero() {
 		return c.paused(ctx, due)
 	}
 	if wait := time.Until(c.notBefore); wait > 0 {
+		c.works()
 		return min(wait, checkEvery) // an operator may ask for waiting events meanwhile
 	}
 	wasDown := c.down()
@@ -109,7 +120,7 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 		c.taken = time.Time{}
 		return c.fault(ctx, "deliveries can't be recorded; they will be repeated", err)
 	}
-	c.faulty = false
+	c.works()
 	switch {
 	case round.gone:
 		return c.gone(ctx)
@@ -129,7 +140,14 @@ func (c *courier) fault(ctx context.Context, what string, err error) time.Durati
 		c.log.WarnContext(ctx, what, "error", err)
 	}
 	c.faulty = true
+	c.ready.Refuse(fmt.Sprintf("endpoint %s: %s: %v", c.endpoint.ID, what, err))
 	return faultEvery
+}
+
+// works records that a turn has ended without a fault of the store.
+func (c *courier) works() {
+	c.faulty = false
+	c.ready.Accept()
 }
 
 func later(a, b time.Time) time.Time {
@@ -161,6 +179,9 @@ func (c *courier) acquire(ctx context.Context) error {
 		c.failures, c.several, c.notBefore, c.place = 0, false, time.Time{}, outbox.Place{}
 	}
 	c.lease, c.taken = lease, began
+	if c.read.IsZero() {
+		c.read = began
+	}
 	return nil
 }
 
@@ -203,6 +224,23 @@ func (c *courier) observe(due outbox.DueEvents) {
 	if !oldest.IsZero() {
 		state.Lag = max(time.Since(oldest), 0)
 	}
+	c.seen, c.read, c.oldest = state, time.Now(), oldest
+	c.watch.Seen(c.endpoint.ID, state)
+}
+
+// unread passes what is known of an endpoint whose events can't be read: an event may wait since the last reading. Once
+// the lease may have ended, another process may deliver to it.
+func (c *courier) unread() {
+	if c.taken.IsZero() || time.Since(c.taken) >= c.config.Lease {
+		c.watch.Seen(c.endpoint.ID, State{})
+		return
+	}
+	since := c.read
+	if !c.oldest.IsZero() && c.oldest.Before(since) {
+		since = c.oldest
+	}
+	state := c.seen
+	state.Has, state.Lag = true, max(time.Since(since), 0)
 	c.watch.Seen(c.endpoint.ID, state)
 }
 
@@ -217,7 +255,7 @@ func (c *courier) paused(ctx context.Context, due outbox.DueEvents) time.Duratio
 	case err != nil:
 		return c.fault(ctx, "rows that are not for a paused endpoint can't be passed", err)
 	}
-	c.faulty = false
+	c.works()
 	if due.More && noted {
 		return 0
 	}

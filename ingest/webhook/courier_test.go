@@ -30,6 +30,7 @@ type book struct {
 	paused  time.Time
 	waiting map[payment.EventKey]*waits
 	broken  bool // it answers with errors
+	blind   bool // due events can't be read
 	most    int  // that waited at once
 	others  byte // events of this instruction are not for the endpoint; 0: all are
 }
@@ -89,7 +90,7 @@ func (b *book) Due(
 ) (outbox.DueEvents, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.broken {
+	if b.broken || b.blind {
 		return outbox.DueEvents{}, errAway
 	}
 	if lease.Epoch != b.epoch {
@@ -731,5 +732,65 @@ func TestDeliveriesUnderWayMayFinish(t *testing.T) {
 	})
 	if s.distinct() != 1 || b.place != 1 {
 		t.Errorf("%d came, place %d", s.distinct(), b.place)
+	}
+}
+
+// TestUnreadEventsAreNoLagOfZero tests that an endpoint whose events can't be read has a lag that grows from the last
+// reading, or from the oldest event of it, and that the courier is not ready until they can be read again. One that has
+// not held the lease for so long that it has ended delivers to nothing.
+func TestUnreadEventsAreNoLagOfZero(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		broken, waits   bool
+		low, high       time.Duration
+		has, everBefore bool
+	}{
+		"after all was taken":  {everBefore: true, low: 20 * time.Minute, high: 21 * time.Minute, has: true},
+		"while an event waits": {everBefore: true, waits: true, low: 80 * time.Minute, high: 82 * time.Minute, has: true},
+		"never read":           {low: 20 * time.Minute, high: 82 * time.Minute, has: true},
+		"not even the lease":   {everBefore: true, broken: true},
+		"never, nor the lease": {broken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				b, s := newBook(), &sink{}
+				courier, watch := newCourier(b, s, "worker-1")
+				set := func(blind, broken bool) {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					b.blind, b.broken = blind, broken
+				}
+				set(!c.everBefore && !c.broken, !c.everBefore && c.broken)
+				if c.waits {
+					s.say = func(payment.Event) answer { return refusal }
+				}
+				b.happens(1)
+				ended := make(chan struct{})
+				go func() { courier.run(ctx); close(ended) }()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if ready := courier.ready.Err() == nil; ready != c.everBefore {
+					t.Errorf("ready before: %v", courier.ready.Err())
+				}
+				set(!c.broken, c.broken)
+				time.Sleep(20*time.Minute + 30*time.Second)
+				synctest.Wait()
+				if got := watch.now(); got.Has != c.has || got.Lag < c.low || got.Lag > c.high {
+					t.Errorf("has it %v with a lag of %s, want %v and %s to %s", got.Has, got.Lag, c.has, c.low, c.high)
+				}
+				if courier.ready.Err() == nil {
+					t.Error("ready though no event can be read")
+				}
+				set(false, false)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := watch.now(); courier.ready.Err() != nil || !got.Has || !c.waits && got.Lag != 0 {
+					t.Errorf("after it can be read again: %+v, ready: %v", got, courier.ready.Err())
+				}
+				stop()
+				<-ended
+			})
+		})
 	}
 }

@@ -42,9 +42,11 @@ type Observer interface {
 
 // State is the state of an endpoint.
 type State struct {
-	Has              bool          // this process delivers to the endpoint
-	Lag              time.Duration // age of the oldest event not accepted; 0: none
-	Waiting, GivenUp int           // events that wait for a retry, and those of them that were given up
+	Has bool // this process delivers to the endpoint
+	// Lag is the age of the oldest event not accepted; 0: none. While events can't be read it is at least the age of
+	// the last reading.
+	Lag              time.Duration
+	Waiting, GivenUp int // events that wait for a retry, and those of them that were given up
 	Down, Paused     bool
 }
 
@@ -90,6 +92,16 @@ func New(
 		})
 	}
 	return s, errors.Join(all...)
+}
+
+// Ready returns nil if events of each endpoint can be read and what became of them recorded, or another process
+// delivers to it; otherwise the reasons why not.
+func (s *Service) Ready() error {
+	var all []error
+	for _, each := range s.couriers {
+		all = append(all, each.ready.Err())
+	}
+	return errors.Join(all...)
 }
 
 // Run delivers until the context ends, then lets deliveries under way finish.

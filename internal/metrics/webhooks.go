@@ -28,7 +28,8 @@ func (s *Set) Webhooks(file webhook.File) *Webhooks {
 	tries := s.counters("railhead_webhook_deliveries_total", "Tries to deliver an event to an endpoint, by result.",
 		"endpoint", "result")
 	lag := s.gauges("railhead_webhook_lag_seconds",
-		"Age of the oldest event that the endpoint has not taken; 0: it has taken all.", "endpoint")
+		"Age of the oldest event that the endpoint has not taken, or of the last reading while events can't be read; "+
+			"0: it has taken all.", "endpoint")
 	waiting := s.gauges("railhead_webhook_waiting", "Events that wait to be delivered to the endpoint again.", "endpoint")
 	givenUp := s.gauges("railhead_webhook_given_up", "Events of those that are not tried by themselves any more.",
 		"endpoint")
