@@ -48,6 +48,7 @@ func TestRepeatedCallIsNotCalledUnpaid(t *testing.T) {
 						ended, err := d.exec.Expire(t.Context(), "reaper", 10)
 						d.must(err)
 						same(t, "expired", len(ended), 1)
+						same(t, "expired and parked", ended[0].Parked, repeats)
 						if state, letter = "FAILED", "EXPIRED pending"; repeats {
 							state, letter = "PARKED", "OUTCOME_UNKNOWN pending"
 						}

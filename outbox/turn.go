@@ -83,6 +83,12 @@ type StaleQuery struct {
 	Limit int
 }
 
+// Expired is an instruction that was ended because it had expired.
+type Expired struct {
+	OutboxID payment.ID
+	Parked   bool // it may repeat a call that a restore forgot, so that it is not called unpaid
+}
+
 // StaleClaim is an open claim whose worker died or stalled.
 type StaleClaim struct {
 	Claim    payment.Claim

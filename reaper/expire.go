@@ -17,10 +17,17 @@ func (r *Reaper) expire(ctx context.Context, result *Result) error {
 		expired, err = r.expireEach(ctx, result)
 	}
 	result.Expired = len(expired)
-	r.watch.Expired(len(expired))
-	for _, id := range expired {
-		r.log.WarnContext(ctx, "instruction expired", "outbox_id", id)
+	parked := 0
+	for _, each := range expired {
+		if each.Parked {
+			parked++
+			r.log.ErrorContext(ctx, "instruction expired and is parked: it may repeat a call that a restore forgot",
+				"outbox_id", each.OutboxID)
+			continue
+		}
+		r.log.WarnContext(ctx, "instruction expired", "outbox_id", each.OutboxID)
 	}
+	r.watch.Expired(len(expired)-parked, parked)
 	return err
 }
 
@@ -31,7 +38,7 @@ const eachMax = 20
 // others from expiring. It quarantines such rows for an operator, but only if another row could be
 // ended: if none can, the archive is at fault and not the rows. A row that was put back after its
 // payment ended is quarantined in any case: the fault is its own.
-func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []payment.ID, err error) {
+func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outbox.Expired, err error) {
 	ids, err := r.store.ExpiredIDs(ctx, eachMax)
 	if err != nil {
 		return nil, err

@@ -44,11 +44,11 @@ type Store interface {
 	// claimIDs is nil.
 	CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error)
 	// Expire ends instructions that have expired and of which no send has an unknown outcome.
-	Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error)
+	Expire(ctx context.Context, workerID string, limit int) ([]outbox.Expired, error)
 	// ExpiredIDs returns the instructions that Expire takes first.
 	ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error)
 	// ExpireOnly ends one of them.
-	ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error)
+	ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]outbox.Expired, error)
 	// Quarantine leaves rows that can't be ended to an operator, and returns the ids of those it
 	// moved.
 	Quarantine(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
@@ -68,7 +68,7 @@ type Observer interface {
 	// NotNeeded receives a repair that was not needed: late evidence ended the claim (SETTLED), or
 	// another process has answered it.
 	NotNeeded(outcome payment.Outcome, verdict payment.Verdict)
-	Expired(n int)
+	Expired(failed, parked int)          // expired instructions ended, as FAILED and as PARKED
 	Turn(result Result, d time.Duration) // a successful turn
 	TurnFailed()
 	// Due receives at the start and after each successful turn within which time the next one should succeed.
@@ -80,7 +80,7 @@ type nopObserver struct{}
 
 func (nopObserver) Repaired(payment.Outcome)                   {}
 func (nopObserver) NotNeeded(payment.Outcome, payment.Verdict) {}
-func (nopObserver) Expired(int)                                {}
+func (nopObserver) Expired(int, int)                           {}
 func (nopObserver) Turn(Result, time.Duration)                 {}
 func (nopObserver) TurnFailed()                                {}
 func (nopObserver) Due(time.Duration)                          {}

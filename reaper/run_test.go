@@ -85,15 +85,15 @@ func (q *quiet) Turn(context.Context, outbox.Turn) (outbox.TurnResult, error) {
 }
 func (q *quiet) RecordLate(context.Context, payment.Outcome) (payment.Verdict, error) { return "", nil }
 func (q *quiet) CloseClaims(context.Context, []payment.ID) (int64, error)             { return 0, nil }
-func (q *quiet) Expire(_ context.Context, _ string, limit int) ([]payment.ID, error) {
+func (q *quiet) Expire(_ context.Context, _ string, limit int) ([]outbox.Expired, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := min(q.expired, limit)
 	q.expired -= n
-	return make([]payment.ID, n), nil
+	return make([]outbox.Expired, n), nil
 }
 func (q *quiet) ExpiredIDs(context.Context, int) ([]payment.ID, error) { return nil, nil }
-func (q *quiet) ExpireOnly(context.Context, string, payment.ID) ([]payment.ID, error) {
+func (q *quiet) ExpireOnly(context.Context, string, payment.ID) ([]outbox.Expired, error) {
 	return nil, nil
 }
 func (q *quiet) Quarantine(context.Context, []payment.ID, string) ([]payment.ID, error) {

@@ -223,7 +223,7 @@ func collectRails(ch chan<- prometheus.Metric, all []reader.RailGauges) {
 	}
 }
 
-// boundRails adds up the rails beyond the bound.
+// boundRails adds up the rails beyond the bound. Of relayers and ages the worst one counts: the fewest, the highest.
 func boundRails(all []reader.RailGauges) []reader.RailGauges {
 	var bounded []reader.RailGauges
 	var rest *reader.RailGauges
@@ -234,8 +234,9 @@ func boundRails(all []reader.RailGauges) []reader.RailGauges {
 			continue
 		}
 		if rest == nil {
-			rest = &reader.RailGauges{RailType: otherRail}
+			rest = &reader.RailGauges{RailType: otherRail, Relayers: rail.Relayers}
 		}
+		rest.Relayers = min(rest.Relayers, rail.Relayers)
 		rest.Depth += rail.Depth
 		rest.Unknown += rail.Unknown
 		rest.OrderBlocked += rail.OrderBlocked

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -145,4 +146,31 @@ func TestHeldBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRailsBeyondTheBound tests that the rails that share one label are not called unclaimed while relayers serve all
+// of them, and are while one of them is served by none.
+func TestRailsBeyondTheBound(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		served []int
+		want   float64
+	}{"all are served": {[]int{3, 2, 4}, 2}, "one is not": {[]int{3, 0, 4}, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			var all []reader.RailGauges
+			for n := range 100 {
+				all = append(all, reader.RailGauges{RailType: fmt.Sprintf("rail-%d", n), Relayers: 1})
+			}
+			for n, relayers := range c.served {
+				all = append(all, reader.RailGauges{RailType: fmt.Sprintf("more-%d", n), Relayers: relayers, Depth: 5})
+			}
+			set := reading(t, func(context.Context, int) (reader.Gauges, error) { return reader.Gauges{Rails: all}, nil })
+			time.Sleep(time.Second)
+			if err := read(t, set, "text/plain").want(map[string]float64{
+				`railhead_rail_relayers{rail="other"}`: c.want, `outbox_pending_depth{rail="other"}`: 15,
+			}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
 }

@@ -165,7 +165,9 @@ func TestRowsByState(t *testing.T) {
 		"a repair that late proof ended": {func(_ *metrics.Relayer, p *metrics.Reaper, _ *metrics.Callbacks) {
 			p.NotNeeded(outcome(payment.ZombieRequeue, "", false), payment.VerdictSettled)
 		}, "DISPATCHED 1"},
-		"expiry": {func(_ *metrics.Relayer, p *metrics.Reaper, _ *metrics.Callbacks) { p.Expired(3) }, "FAILED 3"},
+		"expiry": {func(_ *metrics.Relayer, p *metrics.Reaper, _ *metrics.Callbacks) { p.Expired(3, 0) }, "FAILED 3"},
+		"expiry after a restore": {func(_ *metrics.Relayer, p *metrics.Reaper, _ *metrics.Callbacks) { p.Expired(2, 1) },
+			"FAILED 2 PARKED 1"},
 		"a refusal by callback": {func(_ *metrics.Relayer, _ *metrics.Reaper, c *metrics.Callbacks) {
 			c.Recorded(outcome(payment.Failed, payment.ResultRefused, false), payment.VerdictSettled)
 		}, "FAILED 1 LATE_OUTCOME 1"},

@@ -89,10 +89,11 @@ func (r *Reaper) NotNeeded(outcome payment.Outcome, verdict payment.Verdict) {
 	r.repairs[superseded].Inc()
 }
 
-// Expired counts expired instructions.
-func (r *Reaper) Expired(n int) {
-	r.expired.Add(float64(n))
-	r.set.rows[payment.Failed].Add(float64(n))
+// Expired counts expired instructions that were ended, as FAILED and as PARKED.
+func (r *Reaper) Expired(failed, parked int) {
+	r.expired.Add(float64(failed + parked))
+	r.set.rows[payment.Failed].Add(float64(failed))
+	r.set.rows[payment.Parked].Add(float64(parked))
 }
 
 // Turn counts a successful turn.

@@ -42,21 +42,28 @@ func scanStale(row pgx.CollectableRow) (outbox.StaleClaim, error) {
 }
 
 // Expire ends at most limit expired instructions whose outcome is not unknown.
-func (e *Executor) Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error) {
+func (e *Executor) Expire(ctx context.Context, workerID string, limit int) ([]outbox.Expired, error) {
 	return e.expire(ctx, workerID, limit, nil)
 }
 
 // ExpireOnly ends one instruction, if Expire would end it.
-func (e *Executor) ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error) {
+func (e *Executor) ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]outbox.Expired, error) {
 	return e.expire(ctx, workerID, 1, store.UUIDs([]payment.ID{id}))
 }
 
-func (e *Executor) expire(ctx context.Context, workerID string, limit int, only any) ([]payment.ID, error) {
-	ended, err := store.QueryRows(ctx, e.db, store.ScanID, e.db.SQL["expire"], workerID, limit, only)
+func (e *Executor) expire(ctx context.Context, workerID string, limit int, only any) ([]outbox.Expired, error) {
+	ended, err := store.QueryRows(ctx, e.db, scanExpired, e.db.SQL["expire"], workerID, limit, only)
 	if err != nil {
 		return nil, fmt.Errorf("expiring: %w", err)
 	}
 	return ended, nil
+}
+
+func scanExpired(row pgx.CollectableRow) (outbox.Expired, error) {
+	var id pgtype.UUID
+	var parked bool
+	err := row.Scan(&id, &parked)
+	return outbox.Expired{OutboxID: id.Bytes, Parked: parked}, err
 }
 
 // ExpiredIDs returns the instructions that Expire takes first.

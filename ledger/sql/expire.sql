@@ -3,6 +3,7 @@
 -- dead letter. An instruction that may repeat a call which a restore forgot is PARKED instead,
 -- because that call may have been paid. A quarantined row already has a dead letter. Nothing is
 -- ended while the database may have forgotten a send (server_is_settled).
+-- Returns the instructions that were ended, and whether each was parked.
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end exclusively; null: any
 WITH due AS MATERIALIZED (
   SELECT e.outbox_id
@@ -57,4 +58,4 @@ lines AS (
   SELECT count({cell}.note_order_change(e.outbox_id, e.rail_type, false)) AS n
   FROM ended e
 )
-SELECT e.outbox_id FROM ended e LEFT JOIN letters l ON true WHERE (SELECT n.n FROM lines n) >= 0
+SELECT e.outbox_id, e.outcome_unknown FROM ended e LEFT JOIN letters l ON true WHERE (SELECT n.n FROM lines n) >= 0
