@@ -65,7 +65,7 @@ func Render(s Settings) ([]byte, error) {
 
 func (s Settings) funcs() template.FuncMap {
 	return template.FuncMap{
-		"d": s.duration, "s": s.seconds, "inc": s.increase, "links": links, "burns": burns,
+		"d": s.duration, "s": s.seconds, "inc": s.increase, "links": links, "burns": burns, "senders": senders,
 		"windows": func() []string { return []string{"5m", "30m", "1h", "6h", "3d"} },
 		// The bucket's label is "5000" or "5000.0", depending on the format of the scrape.
 		"latencyBucket": func() string {
@@ -132,6 +132,16 @@ func (s Settings) increase(selector, window string) (string, error) {
 	return fmt.Sprintf("%[1]s unless %[1]s offset %[2]s and on (job, instance) time() - process_start_time_seconds < "+
 		"%[3]s"+
 		" or increase(%[1]s[%[2]s])", selector, d, seconds), nil
+}
+
+// sender is a kind of component that alerts learn of by its own metrics.
+type sender struct {
+	Kind   string // in the label kind of railhead_components
+	Metric string // of which each such component exports one series for each cell
+}
+
+func senders() []sender {
+	return []sender{{"relayer", "railhead_poll_wakeups_total"}, {"reaper", "railhead_reaper_turn_overdue_seconds"}}
 }
 
 // burn is one severity of a budget's alert.

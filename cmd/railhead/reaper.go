@@ -26,7 +26,7 @@ func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
 		Every: s.ReapEvery, HeartbeatEvery: s.HeartbeatEvery, Asserted: s.asserted(), Grace: s.ReapGrace,
 		StoreTimeout: 3 * s.StoreTimeout,
-		StateFile: s.stateFile("reaper"), Tracer: s.traces.Tracer(),
+		StateFile:    s.stateFile("reaper"), Tracer: s.traces.Tracer(),
 	}, store, set.Reaper(), log)
 	if err != nil {
 		store.Close()
