@@ -3,6 +3,7 @@ package alerts
 import (
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -129,4 +130,76 @@ func copied(t *testing.T) fstest.MapFS {
 		t.Fatal(err)
 	}
 	return files
+}
+
+var (
+	shellVariable = regexp.MustCompile(`\$\{?([A-Z][A-Z_]*)`)
+	listItem      = regexp.MustCompile(`(?m)^(?:[0-9]+\.|-|\|) `)
+	undoes        = regexp.MustCompile(`\b([Cc]ancel|[Cc]lose)`)
+)
+
+// TestVariablesOfRunbooksAreExplained tests that README.md has each variable that a command of a runbook uses.
+func TestVariablesOfRunbooksAreExplained(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := load(Files, metricsDoc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	for name, text := range b.runbooks {
+		for _, found := range shellVariable.FindAllStringSubmatch(text, -1) {
+			used++
+			if !strings.Contains(string(readme), "`"+found[1]+"`") {
+				t.Errorf("%s uses $%s, which README.md does not explain", name, found[1])
+			}
+		}
+	}
+	if used < 100 {
+		t.Errorf("%d uses of variables were found", used)
+	}
+}
+
+// TestFirstTheActThenAnotherWay tests that no step lets a participant pay in another way before the payment is
+// cancelled or closed, and that each says that the act has to succeed first: until then it may still be sent.
+func TestFirstTheActThenAnotherWay(t *testing.T) {
+	t.Parallel()
+	b, err := load(Files, metricsDoc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"unknown-outcomes.md", "ingest.md", "operations.md"} {
+		text, err := os.ReadFile("../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.runbooks[page] = string(text)
+	}
+	steps := 0
+	for name, text := range b.runbooks {
+		for _, step := range listItem.Split(text, -1) {
+			step, _, _ = strings.Cut(strings.Join(strings.Fields(step), " "), "```")
+			first := undoes.FindStringIndex(step)
+			at := strings.Index(step, "may pay in another way")
+			if wish := strings.Index(step, "so that they can pay"); wish >= 0 {
+				at = wish
+			}
+			if strings.Contains(step, `--reason "paid in another way"`) {
+				t.Errorf("%s: it is to be paid after the act, and not before: %s", name, step)
+			}
+			if first == nil || at < 0 {
+				continue
+			}
+			steps++
+			if at < first[0] || !strings.Contains(step, "nly once it ") {
+				t.Errorf("%s: first the act, and \"only once it has succeeded\" the other way: %s", name, step)
+			}
+		}
+	}
+	if steps < 3 {
+		t.Errorf("%d such steps were found", steps)
+	}
 }

@@ -16,7 +16,7 @@ const (
 	ZombieRequeue State = "ZOMBIE_REQUEUE" // the worker died or stalled; counts as UNKNOWN
 	Failed        State = "FAILED"         // provably never executed; a dead letter for an operator
 	Parked        State = "PARKED"         // waits for an operator, who brings evidence
-	Cancelled     State = "CANCELLED"      // an operator ended it before it was ever sent
+	Cancelled     State = "CANCELLED"      // an operator or its caller ended it while no send could have been executed
 	Replayed      State = "REPLAYED"       // an operator returned a dead letter to pending
 	LateOutcome   State = "LATE_OUTCOME"   // evidence that came after the fence, or by callback
 )

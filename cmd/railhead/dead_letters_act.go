@@ -18,7 +18,8 @@ func letterTriageCommand(word, done string, to operator.Triage, short string) *c
 	long := short + ". It changes nothing about the payment."
 	if to == operator.Close {
 		long = short + ": FAILED and EXPIRED only, and TAMPERED if it was\nproven executed since. A payment that may have " +
-			"been made has to be resolved, with evidence, and can't be closed (exit code 9)."
+			"been made has to be resolved, with evidence, and can't be closed (exit code 9).\nOnly once one is closed may " +
+			"its participant pay in another way: until then it may be replayed."
 	}
 	command := &cobra.Command{
 		Use: word + " ID...", Short: short, Long: long + "\n\n" + severalHelp + word + " --reason WHY\n\n" + idHelp,

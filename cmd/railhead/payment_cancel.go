@@ -16,7 +16,8 @@ func paymentCancelCommand() *cobra.Command {
 		Use: "cancel ID", Short: "End a pending instruction that was never executed",
 		Long: "End an instruction that is in pending and of which no send can have been executed. It is atomic against\n" +
 			"the claim: exactly one of the two happens. An instruction that is claimed, or has a send without a\n" +
-			"trustworthy answer, may have been paid, and the act is refused (exit code 9).\n\n" + idHelp,
+			"trustworthy answer, may have been paid, and the act is refused (exit code 9). Only once it has succeeded\n" +
+			"may the participant pay in another way.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
