@@ -28,6 +28,7 @@ type request struct {
 	body    []byte
 	veto    func() error
 	onPhase func(rails.Phase)
+	read    func(answer) rails.Result // what a complete answer proves
 }
 
 // answer is a complete answer: the header and the whole body were read.
@@ -37,9 +38,9 @@ type answer struct {
 	body   []byte
 }
 
-// exchange makes one call with at most one request on the wire. It returns a complete answer, or
-// the result that the lack of one proves.
-func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *rails.Result) {
+// exchange makes one call with at most one request on the wire. It returns what a complete answer
+// proves, or what the lack of one does, and which of the two it is.
+func (r *Rail) exchange(parent context.Context, q request) (result rails.Result, answered bool) {
 	defer r.ended()
 	ctx, cancel := context.WithTimeoutCause(parent, r.timeouts.Total(), errBudget)
 	defer cancel()
@@ -47,42 +48,42 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 	defer stop(nil)
 
 	t := &ticket{veto: q.veto, onPhase: q.onPhase}
+	defer t.settle(false)
 	// This is deferred after the two calls that end the context, and so runs before them: a
 	// connection whose answer was read to its end serves the next request.
 	keepConn := context.AfterFunc(ctx, t.closeConn)
 	defer keepConn()
-	req, err := r.newRequest(ctx, q, t)
+	response, err := r.roundTrip(ctx, q, t)
 	if err != nil {
-		return answer{}, &rails.Result{Result: payment.ResultNotSent, Message: r.clean(err.Error())}
-	}
-	response, err := r.transport.RoundTrip(req)
-	if err != nil {
-		return answer{}, r.failed(parent, ctx, t, err)
+		return r.failed(parent, ctx, t, err), false
 	}
 	defer response.Body.Close()
 	if !t.seal() {
 		// The bank answered before the request: the answer can't be about it.
-		return answer{}, r.failed(parent, ctx, t, errors.New("an answer came before the request was written"))
+		return r.failed(parent, ctx, t, errors.New("an answer came before the request was written")), false
 	}
 	if !t.answered() {
 		t.closeConn() // the rest of the connection is of no use either
-		return answer{}, r.failed(parent, ctx, t,
-			errors.New("an answer came before the request was written: it belongs to an earlier request"))
+		return r.failed(parent, ctx, t,
+			errors.New("an answer came before the request was written: it belongs to an earlier request")), false
 	}
 	timer := time.AfterFunc(time.Duration(r.timeouts.Body), func() { stop(errBodyTime) })
 	defer timer.Stop()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return answer{}, r.failed(parent, ctx, t, fmt.Errorf("reading the answer (HTTP %d): %w", response.StatusCode, err))
+		return r.failed(parent, ctx, t, fmt.Errorf("reading the answer (HTTP %d): %w", response.StatusCode, err)), false
 	case len(body) > maxAnswer:
-		return answer{}, r.failed(parent, ctx, t, fmt.Errorf("the answer (HTTP %d) is longer than %d bytes",
-			response.StatusCode, maxAnswer))
+		return r.failed(parent, ctx, t, fmt.Errorf("the answer (HTTP %d) is longer than %d bytes",
+			response.StatusCode, maxAnswer)), false
 	}
 	if q.onPhase != nil {
 		q.onPhase(rails.PhaseAnswered)
 	}
-	return answer{status: response.StatusCode, header: response.Header, body: body}, nil
+	result = q.read(answer{status: response.StatusCode, header: response.Header, body: body})
+	// A connection that the end of the context closes, or has closed, serves none.
+	t.settle(keepConn() && ends(result, response.StatusCode))
+	return result, true
 }
 
 // newRequest leaves GetBody nil, so that the transport can't send the body a second time. It would
@@ -93,7 +94,12 @@ func (r *Rail) newRequest(ctx context.Context, q request, t *ticket) (*http.Requ
 		GotConn: func(info httptrace.GotConnInfo) {
 			// All connections are of this kind. Another one would have no ticket, and every write
 			// to it would be refused.
-			if conn, ok := info.Conn.(*wireConn); ok && conn.attach(t) == nil && q.onPhase != nil {
+			conn, ok := info.Conn.(*wireConn)
+			if !ok {
+				return
+			}
+			conn.await(ctx)
+			if conn.attach(t) == nil && q.onPhase != nil {
 				q.onPhase(rails.PhaseDialled)
 			}
 		},
@@ -113,8 +119,8 @@ func (r *Rail) newRequest(ctx context.Context, q request, t *ticket) (*http.Requ
 
 // failed returns what the lack of an answer proves. Before the first byte it is NOT_SENT, or
 // REFUSED_RAIL if no call of this rail could do better; after it nothing is known.
-func (r *Rail) failed(parent, ctx context.Context, t *ticket, err error) *rails.Result {
-	result := &rails.Result{Result: payment.ResultUnknown, FirstByte: t.seal()}
+func (r *Rail) failed(parent, ctx context.Context, t *ticket, err error) rails.Result {
+	result := rails.Result{Result: payment.ResultUnknown, FirstByte: t.seal()}
 	// Only a cancellation is ours: a deadline may have passed because the bank is slow.
 	result.OwnStop = errors.Is(parent.Err(), context.Canceled)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {

@@ -45,6 +45,7 @@ type Rail struct {
 	sends     sendReader
 	version   string
 	transport *http.Transport
+	single    *http.Transport // each of its connections serves one request
 	closed    atomic.Bool
 }
 
@@ -85,8 +86,9 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 		checklist: checklist, exponents: profile.Checks,
 		headers: headers, secrets: secrets, signer: signer, sendBody: body, version: version,
 		sends:     sendReader{config: config.Send.Response, http: httpTable, body: bodyTable, acceptance: profile.Acceptance},
-		transport: newTransport(dialer, profile.Concurrency),
+		transport: newTransport(dialer, profile.Concurrency), single: newTransport(dialer, profile.Concurrency),
 	}
+	r.single.DisableKeepAlives = true
 	if config.Inquiry == nil {
 		return r, nil
 	}
@@ -150,15 +152,14 @@ func (r *Rail) Send(ctx context.Context, s rails.Send) (result rails.Result) {
 	if r.config.Send.IdempotencyHeader != "" {
 		header.Set(r.config.Send.IdempotencyHeader, s.RailKey)
 	}
-	got, failure := r.exchange(ctx, r.request(r.config.Send.Method, path, header, body, s.BeforeFirstByte, s.OnPhase))
-	if failure != nil {
-		return *failure
-	}
 	own := s.RailKey
 	if r.config.Send.Response.EchoIs == "instruction_id" {
 		own = s.InstructionID
 	}
-	result = r.sends.read(got, s.SendNo, own)
+	call := r.request(r.config.Send.Method, path, header, body)
+	call.veto, call.onPhase = s.BeforeFirstByte, s.OnPhase
+	call.read = func(a answer) rails.Result { return r.sends.read(a, s.SendNo, own) }
+	result, _ = r.exchange(ctx, call)
 	result.Message = r.clean(result.Message)
 	return result
 }
@@ -186,20 +187,21 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 			return rails.Result{Result: payment.ResultUnavailable, Message: a.clean(err.Error())}
 		}
 	}
-	got, failure := a.exchange(ctx, a.request(config.Method, path, a.header(q.TraceParent, q.TraceState), body, nil,
-		q.OnPhase))
-	if failure != nil {
-		// An inquiry moves no money: a failure proves nothing.
-		if failure.Result != payment.ResultNotSent {
-			failure.Result = payment.ResultUnavailable
-		}
-		return *failure
-	}
 	own := q.RailKey
 	if config.Response.EchoIs == "instruction_id" {
 		own = q.InstructionID
 	}
-	result := a.asks.read(got, own)
+	call := a.request(config.Method, path, a.header(q.TraceParent, q.TraceState), body)
+	call.onPhase = q.OnPhase
+	call.read = func(got answer) rails.Result { return a.asks.read(got, own) }
+	result, answered := a.exchange(ctx, call)
+	if !answered {
+		// An inquiry moves no money: a failure proves nothing.
+		if result.Result != payment.ResultNotSent {
+			result.Result = payment.ResultUnavailable
+		}
+		return result
+	}
 	if result.Result == payment.ResultNotFound && a.formChanged(q.RenderVersion) {
 		result.Result, result.OwnStop = payment.ResultUnavailable, true // the bank is well
 		result.Message = "sent by " + q.RenderVersion + " and asked by " + a.version +
@@ -209,9 +211,7 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	return result
 }
 
-func (r *Rail) request(
-	method, path string, header http.Header, body []byte, veto func() error, onPhase func(rails.Phase),
-) request {
+func (r *Rail) request(method, path string, header http.Header, body []byte) request {
 	if len(body) > 0 {
 		header.Set("Content-Type", "application/json")
 	}
@@ -223,7 +223,7 @@ func (r *Rail) request(
 		}
 		r.signer.sign(header, method, signed, body)
 	}
-	return request{method: method, url: target, header: header, body: body, veto: veto, onPhase: onPhase}
+	return request{method: method, url: target, header: header, body: body}
 }
 
 func (r *Rail) header(traceParent, traceState string) http.Header {
@@ -247,7 +247,7 @@ func (r *Rail) clean(text string) string {
 // and each closes the connections that are idle at its end.
 func (r *Rail) Close() error {
 	r.closed.Store(true)
-	r.transport.CloseIdleConnections()
+	r.ended()
 	return nil
 }
 
@@ -256,6 +256,7 @@ func (r *Rail) Close() error {
 func (r *Rail) ended() {
 	if r.closed.Load() {
 		r.transport.CloseIdleConnections()
+		r.single.CloseIdleConnections()
 	}
 }
 

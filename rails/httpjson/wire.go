@@ -33,6 +33,8 @@ type ticket struct {
 	over     bool        // the call's context has ended
 	gotBytes bool        // bytes were received since the first byte was written
 	cause    error       // the error of veto
+	refused  bool        // the transport chose a spent connection, which took no byte
+	ended    chan struct{}
 }
 
 type ticketState int
@@ -189,15 +191,7 @@ type wireConn struct {
 
 	mu     sync.Mutex
 	ticket *ticket // of the request that uses the connection, or used it last
-}
-
-// attach assigns the connection to a request, before its first byte.
-func (c *wireConn) attach(t *ticket) error {
-	c.mu.Lock()
-	c.ticket = t
-	c.mu.Unlock()
-	t.give(c)
-	return c.Conn.SetWriteDeadline(time.Time{})
+	spent  bool    // no other request may use it: not yet, or not any more
 }
 
 // closeConn closes the network connection below TLS, unless another request uses it by now.
@@ -217,6 +211,9 @@ func (c *wireConn) owner() *ticket {
 
 func (c *wireConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if n > 0 && c.idle() {
+		return 0, errUnasked // package net/http would print what came
+	}
 	if t := c.owner(); n > 0 && t != nil {
 		t.received(c)
 	}

@@ -77,6 +77,7 @@ func TestWritesNeedATicket(t *testing.T) {
 	if _, err := conn.Write([]byte("POST")); !errors.Is(err, errSealed) {
 		t.Errorf("with a sealed ticket: %v", err)
 	}
+	sealed.settle(true)
 	used := &ticket{}
 	_ = conn.attach(used)
 	for range 3 {
@@ -101,8 +102,10 @@ func TestHangUp(t *testing.T) {
 	network := &closedConn{}
 	conn := wireOver(network)
 	_ = conn.attach(first)
+	first.settle(true)
 	_ = conn.attach(second)
 	first.closeConn()
+	first.settle(false)
 	if network.closed {
 		t.Error("the end of a call closed the connection of the next one")
 	}
@@ -225,6 +228,7 @@ func TestWriteDeadlineIsOlderThanTheQuestion(t *testing.T) {
 			conn.timeout)
 	}
 	network.written = 0
+	punctual.settle(true)
 	conn.timeout = time.Millisecond
 	frozen := &ticket{veto: func() error { <-time.After(5 * time.Millisecond); return nil }}
 	_ = conn.attach(frozen)
@@ -297,4 +301,68 @@ func TestAnswerOfAnEarlierRequest(t *testing.T) {
 	if brings(); !request.answered() {
 		t.Error("the answer is not seen")
 	}
+}
+
+// TestSpentConnection tests that a connection takes no byte of a request before the one before has
+// released it, and is closed.
+func TestSpentConnection(t *testing.T) {
+	for name, settle := range map[string]func(*ticket){
+		"not settled": func(*ticket) {}, "given up": func(t *ticket) { t.settle(false) },
+	} {
+		network := &countedConn{}
+		conn := wireOver(network)
+		first, second := &ticket{}, &ticket{}
+		_ = conn.attach(first)
+		if _, err := conn.Write([]byte("POST")); err != nil {
+			t.Fatal(err)
+		}
+		settle(first)
+		if err := conn.attach(second); !errors.Is(err, errSpent) {
+			t.Errorf("%s: lent to the next request: %v", name, err)
+		}
+		if _, err := conn.Write([]byte("POST")); !errors.Is(err, errNoTicket) || network.written != 4 || network.closed == 0 {
+			t.Errorf("%s: %v, %d bytes went out, closed %d times", name, err, network.written, network.closed)
+		}
+		if !second.turnedAway() || second.turnedAway() || second.seal() {
+			t.Errorf("%s: the next request may not try another connection, or has left", name)
+		}
+	}
+	asked := &ticket{refused: true, state: ticketSealed}
+	if asked.turnedAway() {
+		t.Error("a request that was stopped may try another connection")
+	}
+}
+
+// TestUnaskedBytes tests that what comes on a connection that has no request is given to none, and
+// not to package net/http, which prints it.
+func TestUnaskedBytes(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	conn := wireOver(near)
+	first := &ticket{}
+	_ = conn.attach(first)
+	first.settle(true)
+	go far.Write([]byte("HTTP/1.1 200 OK")) //nolint:errcheck // it is read
+	if n, err := conn.Read(make([]byte, 100)); n != 0 || !errors.Is(err, errUnasked) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// countedConn counts the bytes that it takes, and how often it is closed.
+type countedConn struct {
+	net.Conn
+	written, closed int
+}
+
+func (c *countedConn) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.written += len(p)
+	return len(p), nil
+}
+
+func (c *countedConn) Close() error {
+	c.closed++
+	return nil
 }
