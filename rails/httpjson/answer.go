@@ -32,6 +32,9 @@ type parsedAnswer struct {
 func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	ctx := codes.Context{SendNo: sendNo, Acceptance: r.acceptance}
 	status := strconv.Itoa(a.status)
+	if a.kept {
+		return nothingOf(a, payment.ResultUnknown, r.http.Origin(status))
+	}
 	entry, listed := r.http.Find(status)
 	if !listed {
 		entry.Class = codes.Unclear

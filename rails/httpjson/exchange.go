@@ -36,6 +36,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	kept   bool // from before the call, by a cache on the way
 }
 
 // exchange makes one call with at most one request on the wire. It returns what a complete answer
@@ -58,6 +59,7 @@ func (r *Rail) exchange(parent context.Context, q request) (result rails.Result,
 		return r.failed(parent, ctx, t, err), false
 	}
 	defer response.Body.Close()
+	kept := older(response.Header, t.took())
 	if !t.seal() {
 		// The bank answered before the request: the answer can't be about it.
 		return r.failed(parent, ctx, t, errors.New("an answer came before the request was written")), false
@@ -80,7 +82,7 @@ func (r *Rail) exchange(parent context.Context, q request) (result rails.Result,
 	if q.onPhase != nil {
 		q.onPhase(rails.PhaseAnswered)
 	}
-	result = q.read(answer{status: response.StatusCode, header: response.Header, body: body})
+	result = q.read(answer{status: response.StatusCode, header: response.Header, body: body, kept: kept})
 	// A connection that the end of the context closes, or has closed, serves none.
 	t.settle(keepConn() && ends(result, response.StatusCode))
 	return result, true

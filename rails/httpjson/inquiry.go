@@ -21,6 +21,9 @@ type inquiryReader struct {
 // read returns what an answer proves about the payment that was asked about.
 func (r inquiryReader) read(a answer, own string) rails.Result {
 	status := strconv.Itoa(a.status)
+	if a.kept {
+		return nothingOf(a, payment.ResultUnavailable, r.http.Origin(status))
+	}
 	result := rails.Result{
 		Result: payment.ResultUnavailable, FirstByte: true,
 		Code: status, CodeTable: r.http.Origin(status), Message: "HTTP " + status,

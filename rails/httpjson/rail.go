@@ -191,7 +191,9 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	if config.Response.EchoIs == "instruction_id" {
 		own = q.InstructionID
 	}
-	call := a.request(config.Method, path, a.header(q.TraceParent, q.TraceState), body)
+	header := a.header(q.TraceParent, q.TraceState)
+	header.Set("Cache-Control", askNoCache)
+	call := a.request(config.Method, path, header, body)
 	call.onPhase = q.OnPhase
 	call.read = func(got answer) rails.Result { return a.asks.read(got, own) }
 	result, answered := a.exchange(ctx, call)

@@ -31,6 +31,7 @@ type ticket struct {
 	conn     *wireConn   // the connection that writes
 	given    []*wireConn // the connections that the transport chose for the request
 	over     bool        // the call's context has ended
+	began    time.Time   // when the first byte was permitted
 	gotBytes bool        // bytes were received since the first byte was written
 	cause    error       // the error of veto
 	refused  bool        // the transport chose a spent connection, which took no byte
@@ -100,6 +101,16 @@ func (t *ticket) answered() bool {
 	return t.gotBytes
 }
 
+// took returns the time since the first byte, and 0 before it.
+func (t *ticket) took() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.began.IsZero() {
+		return 0
+	}
+	return time.Since(t.began)
+}
+
 // vetoed returns the error of the last check before the first byte.
 func (t *ticket) vetoed() error {
 	t.mu.Lock()
@@ -131,7 +142,7 @@ func (t *ticket) begin(conn *wireConn, deadline time.Time) error {
 	if t.state == ticketSealed { // during ask
 		return errSealed
 	}
-	t.state, t.conn = ticketWriting, conn
+	t.state, t.conn, t.began = ticketWriting, conn, time.Now()
 	return nil
 }
 
