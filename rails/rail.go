@@ -159,8 +159,9 @@ type Result struct {
 	// repetition, or the acknowledgement of a destination that has lost payments. After it, "no such
 	// payment" from the rail proves nothing.
 	SeenBefore bool
-	// RailRefused is set if the answer refuses our credentials, route or form. The result may still
-	// be UNKNOWN, if the rail's code is in no table.
+	// RailRefused is set if the rail refuses our credentials, route or form. The result may still be
+	// UNKNOWN, if the rail's code is in no table, or if the request may have left before our certificate
+	// was refused; and UNAVAILABLE, since REFUSED_RAIL is no result of an inquiry.
 	RailRefused bool
 	// Unmapped is set if the rail's code was in no table. Metrics count it and an alert fires: an
 	// operator has to classify the code.

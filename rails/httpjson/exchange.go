@@ -120,7 +120,8 @@ func (r *Rail) newRequest(ctx context.Context, q request, t *ticket) (*http.Requ
 }
 
 // failed returns what the lack of an answer proves. Before the first byte it is NOT_SENT, or
-// REFUSED_RAIL if no call of this rail could do better; after it nothing is known.
+// REFUSED_RAIL if no call of this rail could do better; after it nothing is known, also where the bank
+// has refused our certificate: that counts as a refusal of the rail, and proves nothing about the payment.
 func (r *Rail) failed(parent, ctx context.Context, t *ticket, err error) rails.Result {
 	result := rails.Result{Result: payment.ResultUnknown, FirstByte: t.seal()}
 	// Only a cancellation is ours: a deadline may have passed because the bank is slow.
@@ -129,6 +130,7 @@ func (r *Rail) failed(parent, ctx context.Context, t *ticket, err error) rails.R
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	if result.FirstByte {
+		result.RailRefused = !result.OwnStop && refusedByAlert(err)
 		result.Message = r.clean("no complete answer: " + err.Error())
 		return result
 	}

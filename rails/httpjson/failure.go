@@ -29,6 +29,12 @@ func brokenForAll(err error) bool {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return true // the server does not use TLS at all
 	}
+	return refusedByAlert(err)
+}
+
+// refusedByAlert reports whether the bank has rejected our certificate or asked for one. By TLS 1.3 it
+// does so after our side of the handshake is over, so that the request may have left by then.
+func refusedByAlert(err error) bool {
 	remote, ok := errors.AsType[*net.OpError](err)
 	if !ok || remote.Op != "remote error" {
 		return false

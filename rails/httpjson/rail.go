@@ -198,7 +198,8 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	call.read = func(got answer) rails.Result { return a.asks.read(got, own) }
 	result, answered := a.exchange(ctx, call)
 	if !answered {
-		// An inquiry moves no money: a failure proves nothing.
+		// An inquiry moves no money: a failure proves nothing about it, but may be one of every call.
+		result.RailRefused = result.RailRefused || result.Result == payment.ResultRefusedRail
 		if result.Result != payment.ResultNotSent {
 			result.Result = payment.ResultUnavailable
 		}

@@ -18,12 +18,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/httpjson"
+	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -162,6 +164,63 @@ func TestClientCertificate(t *testing.T) {
 				t.Errorf("%s, %s: %+v", tls.VersionName(version), name, got)
 			}
 		}
+	}
+}
+
+// TestCertificateRefusedLate tests TLS 1.3, with which a bank refuses our certificate when the request may have left:
+// sends are UNKNOWN then, and inquiries UNAVAILABLE, and both say that the rail refuses us.
+func TestCertificateRefusedLate(t *testing.T) {
+	bank, we := newIdentity(t, "bank.test"), newIdentity(t, "railhead.test")
+	server := tlsBank(t, &tls.Config{
+		Certificates: []tls.Certificate{bank.cert}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13,
+		VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error { return errors.New("expired") },
+	})
+	c := config(t, server.URL)
+	c.AllowPlaintext = false
+	c.TLS = tlsconf.Config{CA: at(t, bank.certFile), ClientCert: at(t, we.certFile), ClientKey: at(t, we.keyFile)}
+	rail := open(t, c, profile())
+	defer rail.(io.Closer).Close()
+	var sends, inquiries int
+	for n := 0; n < 200 && (sends == 0 || inquiries == 0); n++ {
+		s := instruction(t)
+		sent, asked := rail.Send(t.Context(), s), rail.(rails.Inquirer).Inquire(t.Context(), inquiryOf(rail, s))
+		for count, got := range map[*int]rails.Result{&sends: sent, &inquiries: asked} {
+			refused := strings.Contains(got.Message, "remote error: tls: bad certificate")
+			late := refused && got.FirstByte
+			if late {
+				*count++
+			}
+			want := late || refused && count == &inquiries // before the first byte a send is REFUSED_RAIL
+			if got.RailRefused != want || late && got.Result == payment.ResultRefusedRail {
+				t.Errorf("%+v", got)
+			}
+		}
+	}
+	if sends == 0 || inquiries == 0 {
+		t.Errorf("%d sends and %d inquiries were refused after the first byte, want one of each", sends, inquiries)
+	}
+}
+
+// TestCertificateRefusedEarly tests TLS 1.2, with which no request leaves: an inquiry has no result REFUSED_RAIL, and
+// says the same in another way.
+func TestCertificateRefusedEarly(t *testing.T) {
+	bank, we := newIdentity(t, "bank.test"), newIdentity(t, "railhead.test")
+	server := tlsBank(t, &tls.Config{
+		Certificates: []tls.Certificate{bank.cert}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12,
+		VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error { return errors.New("expired") },
+	})
+	c := config(t, server.URL)
+	c.AllowPlaintext = false
+	c.TLS = tlsconf.Config{CA: at(t, bank.certFile), ClientCert: at(t, we.certFile), ClientKey: at(t, we.keyFile)}
+	rail := open(t, c, profile())
+	defer rail.(io.Closer).Close()
+	s := instruction(t)
+	if got := rail.Send(t.Context(), s); got.Result != payment.ResultRefusedRail || got.FirstByte {
+		t.Errorf("the send: %+v", got)
+	}
+	got := rail.(rails.Inquirer).Inquire(t.Context(), inquiryOf(rail, s))
+	if got.Result != payment.ResultUnavailable || !got.RailRefused || got.FirstByte {
+		t.Errorf("the inquiry: %+v", got)
 	}
 }
 
