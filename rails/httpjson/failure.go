@@ -18,18 +18,19 @@ var refusedAlerts = []uint64{42, 43, 44, 45, 46, 48, 49, 116}
 
 // brokenForAll reports whether the error that kept a request from leaving would also stop every
 // other request of this rail, until an operator repairs trust, certificate or address. For
-// addresses see strayDials.
+// addresses and for the bank's certificate see strayDials.
 func brokenForAll(err error) bool {
 	if errors.Is(err, errAstray) {
 		return true
 	}
-	if tlsconf.Untrusted(err) {
-		return true
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return true // the server does not use TLS at all
-	}
-	return refusedByAlert(err)
+	return errors.Is(err, errImpostor) || refusedByAlert(err)
+}
+
+// impostor reports whether a handshake has failed because what is at the address shows no certificate
+// that is trusted as the bank's, or does not use TLS at all.
+func impostor(err error) bool {
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	return plain || tlsconf.Untrusted(err)
 }
 
 // refusedByAlert reports whether the bank has rejected our certificate or asked for one. By TLS 1.3 it

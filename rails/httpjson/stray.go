@@ -9,14 +9,18 @@ import (
 )
 
 // A name server may resolve the bank's name to addresses that no bank has for a while: a sinkhole,
-// a captive portal or a broken resolver answers 0.0.0.0 or an address of its own network. The
-// payment is then NOT_SENT and is tried again, as without any answer. The whole rail is paused
-// (REFUSED_RAIL, which an operator has to end) only if the condition would not end by itself:
+// a captive portal or a broken resolver answers 0.0.0.0 or an address of its own network. Or something
+// else is at the bank's address for a while: a captive portal, or another server of a balancer, with a
+// certificate that is not trusted or without TLS. The payment is then NOT_SENT and is tried again, as
+// without any answer. The whole rail is paused (REFUSED_RAIL, which an operator has to end) only if the
+// condition would not end by itself:
 //
 //   - the configured host is such an address itself, or
 //   - at least strayDials dials in a row, the first of them at least strayFor ago, found forbidden
 //     addresses only. A dial that finds a permitted address, answered or not, ends the row; a dial that
-//     finds no address at all is not counted.
+//     finds no address at all is not counted, or
+//   - as many handshakes in a row, over as long a time, found something that is not the bank. One with the
+//     bank ends the row; one that fails in another way, or does not begin, is not counted.
 //
 // Calls that fail together are one event, whatever their number: hence the time. Each process
 // counts for itself.
@@ -30,17 +34,20 @@ var (
 	errForbidden = errors.New("the address is not one that a bank can have")
 	// errAstray is errForbidden if an operator has to repair the cause.
 	errAstray = errors.New("the configured host leads to no bank")
+	// errImpostor is the error of a handshake with what is not the bank, if an operator has to repair the
+	// cause.
+	errImpostor = errors.New("for a minute or longer no trusted certificate was shown at the bank's address")
 )
 
-// strays counts the dials in a row that found forbidden addresses only.
-type strays struct {
+// row counts dials in a row that met the same condition.
+type row struct {
 	mu    sync.Mutex
 	dials int
 	since time.Time
 }
 
 // count counts one more, and reports whether the row is too long.
-func (s *strays) count(now time.Time) bool {
+func (s *row) count(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dials == 0 {
@@ -50,8 +57,8 @@ func (s *strays) count(now time.Time) bool {
 	return s.dials >= strayDials && now.Sub(s.since) >= strayFor
 }
 
-// end ends the row after a dial that found a permitted address.
-func (s *strays) end() {
+// end ends the row after a dial that did not meet the condition.
+func (s *row) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dials = 0

@@ -118,10 +118,10 @@ func TestTLSTrust(t *testing.T) {
 	}{
 		"trusted":           {server.URL, func(c *httpjson.Config) { c.TLS.CA = at(t, bank.certFile) }, payment.ResultAccepted},
 		"trusted by name":   {server.URL, func(c *httpjson.Config) { c.TLS.CA, c.TLS.ServerName = at(t, bank.certFile), "bank.test" }, payment.ResultAccepted},
-		"no authority's":    {server.URL, func(*httpjson.Config) {}, payment.ResultRefusedRail},
-		"another's":         {server.URL, func(c *httpjson.Config) { c.TLS.CA = at(t, other.certFile) }, payment.ResultRefusedRail},
-		"of another name":   {server.URL, func(c *httpjson.Config) { c.TLS.CA, c.TLS.ServerName = at(t, bank.certFile), "evil.test" }, payment.ResultRefusedRail},
-		"does not speak it": {"https" + plain.URL[4:], func(*httpjson.Config) {}, payment.ResultRefusedRail},
+		"no authority's":    {server.URL, func(*httpjson.Config) {}, payment.ResultNotSent},
+		"another's":         {server.URL, func(c *httpjson.Config) { c.TLS.CA = at(t, other.certFile) }, payment.ResultNotSent},
+		"of another name":   {server.URL, func(c *httpjson.Config) { c.TLS.CA, c.TLS.ServerName = at(t, bank.certFile), "evil.test" }, payment.ResultNotSent},
+		"does not speak it": {"https" + plain.URL[4:], func(*httpjson.Config) {}, payment.ResultNotSent},
 		"only old versions": {old.URL, func(c *httpjson.Config) { c.TLS.CA = at(t, bank.certFile) }, payment.ResultNotSent},
 	} {
 		got := sendOver(t, c.url, c.change)

@@ -33,7 +33,9 @@ type dialer struct {
 	tls      *tls.Config
 	resolver *net.Resolver // nil: the system's
 	now      func() time.Time
-	strays   strays
+
+	strays    row // of dials that found forbidden addresses only
+	impostors row // of handshakes with what is not the bank
 }
 
 // newTransport returns an http.Transport without the features that send a payment twice or
@@ -79,8 +81,13 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 	conn := tls.Client(counted, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		counted.Close()
-		return nil, fmt.Errorf("TLS handshake with %s: %w", address, err)
+		err = fmt.Errorf("TLS handshake with %s: %w", address, err)
+		if impostor(err) && d.impostors.count(d.now()) {
+			err = fmt.Errorf("%w: %w", errImpostor, err)
+		}
+		return nil, err
 	}
+	d.impostors.end()
 	return &wireConn{Conn: conn, network: counted, timeout: time.Duration(d.timeouts.Write)}, nil
 }
 
