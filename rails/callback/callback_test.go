@@ -255,9 +255,9 @@ func TestPartsOfASignatureStay(t *testing.T) {
 // TestUnmappedWord reads a word that the rail has and its file has not.
 func TestUnmappedWord(t *testing.T) {
 	t.Parallel()
-	text := body("DONE\\u001b[31m")
+	text := body("DONE")
 	event, err := open(t).Read(header(t, "evt_1", noon, text, newSecret), []byte(text))
-	if err != nil || !event.Unmapped || event.Result != "" || event.Doubt != `its word "DONE [31m" is none of callback.statuses` {
+	if err != nil || !event.Unmapped || event.Result != "" || event.Doubt == "" || strings.Contains(event.Doubt, "DONE") {
 		t.Errorf("got %+v, %v", event, err)
 	}
 }
