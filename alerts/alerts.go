@@ -141,7 +141,7 @@ type sender struct {
 }
 
 func senders() []sender {
-	return []sender{{"relayer", "railhead_poll_wakeups_total"}, {"reaper", "railhead_reaper_turn_overdue_seconds"}}
+	return []sender{{"relayer", "railhead_poll_wakeups_total"}, {"reaper", "railhead_reaper_unread_profiles"}}
 }
 
 // burn is one severity of a budget's alert.
