@@ -10,7 +10,6 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/outbox"
 )
 
 // beatsOfOthers are the functions by which a login that has no table beats, with the kind of its rows.
@@ -52,7 +51,7 @@ func TestBeatsAreBounded(t *testing.T) {
 		FROM railhead.outbox_heartbeats h`), "true")
 	// A row of before: it is no reason for a view to fail.
 	d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, stale_after_ms)
-		SELECT k || ' of before', k, 'h', 'v', 'running', 9223372036854775807 FROM unnest(ARRAY['relayer', 'callback']) k`)
+		SELECT k || ':of before', k, 'h', 'v', 'running', 9223372036854775807 FROM unnest(ARRAY['relayer', 'callback']) k`)
 	for _, sql := range []string{`v_queue_health`, `v_lanes`, `recall_memory(NULL, NULL, NULL, NULL, NULL, NULL, 'other')`} {
 		if _, err := d.super.Exec(t.Context(), `SELECT * FROM railhead.`+sql); err != nil {
 			t.Errorf("%s, with a component that is stale after 292 million years: %v", sql, err)
@@ -60,8 +59,8 @@ func TestBeatsAreBounded(t *testing.T) {
 	}
 }
 
-// TestBeatsOfNewNames: a kind has at most a thousand new names in an hour. Those that beat already go on, and so
-// do other kinds.
+// TestBeatsOfNewNames: a new name is taken while fewer than a thousand of its kind run. Those that beat already go on,
+// and so do other kinds.
 func TestBeatsOfNewNames(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -89,16 +88,47 @@ func TestBeatsOfNewNames(t *testing.T) {
 	}
 }
 
+// TestBeatsOfRestarts: what stops or dies and starts under another name, again and again, keeps out no new name for
+// an hour. There is a bound on all names of a kind within the hour.
+func TestBeatsOfRestarts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for function, by := range beatsOfOthers {
+		conn := d.Conn(t, by.login)
+		restarts := func(name, status string, count int) {
+			t.Helper()
+			d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, last_tick_at)
+				SELECT $1 || ':' || $2 || n, $1, 'h', 'v', $3, now() - interval '11 minutes' FROM generate_series(1, $4::int) n`,
+				by.kind, name, status, count)
+		}
+		restarts("died-", "running", 1000)
+		if _, err := beatBy(t, conn, function, "after those that died", 0); err != nil {
+			t.Error(err)
+		}
+		restarts("stopped-", "stopped", 2998)
+		d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = now() WHERE status = 'stopped' AND kind = $1`, by.kind)
+		if _, err := beatBy(t, conn, function, "after those that stopped", 0); err != nil {
+			t.Error(err)
+		}
+		if _, err := beatBy(t, conn, function, "the 4001st name", 0); ledger.SQLState(err) != "RH005" {
+			t.Errorf("%s of the 4001st name: %v, want RH005", function, err)
+		}
+		if rows, err := beatBy(t, conn, function, "stopped-7", 0); err != nil || rows != 1 {
+			t.Errorf("%s of a name that has beaten: %d rows, %v", function, rows, err)
+		}
+	}
+}
+
 // TestBeatsPushOutNoOthers: however many components of one kind have beaten, those of the others are counted and shown.
 func TestBeatsPushOutNoOthers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	const many = `INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status)
-		SELECT 'flood-' || n, 'callback', 'h', 'v', 'running' FROM generate_series($1::int, $2::int) n`
+		SELECT 'callback:flood-' || n, 'callback', 'h', 'v', 'running' FROM generate_series($1::int, $2::int) n`
 	d.do(many, 1, 12_000)
 	for _, kind := range []string{"relayer", "reaper", "events"} {
 		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, last_tick_at)
-			VALUES ($1, $1, 'h', 'v', 'running', now() - interval '1 second')`, kind)
+			VALUES ($1 || ':1', $1, 'h', 'v', 'running', now() - interval '1 second')`, kind)
 	}
 	d.do(many, 12_001, 24_000)
 	count := make(map[string]int64)
@@ -116,33 +146,5 @@ func TestBeatsPushOutNoOthers(t *testing.T) {
 	}
 	if len(shown) != 2 {
 		t.Errorf("the status shows %d relayers and reapers, %q, want one of each", len(shown), shown)
-	}
-}
-
-// TestNameThatAnotherKindTook: a relayer or a reaper beats under its own name, also where a component that the Internet
-// reaches has beaten under it before, which then can't any more; and such a component holds no lock of a worker's row.
-func TestNameThatAnotherKindTook(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	for function, by := range beatsOfOthers {
-		conn := d.Conn(t, by.login)
-		for _, kind := range []string{"relayer", "reaper"} {
-			name := kind + " and " + function
-			for range 3 {
-				_, err := beatBy(t, conn, function, name, 0)
-				d.must(err)
-			}
-			beat := outbox.Heartbeat{Name: name, Kind: kind, Host: "h", Version: "v", Status: "running"}
-			if pulse, err := d.exec.Heartbeat(t.Context(), beat); err != nil || pulse.Beats != 1 {
-				t.Errorf("%s under a name that %s has taken: %+v, %v; want its first heartbeat", kind, function, pulse, err)
-			}
-			mustExec(t, conn, `BEGIN`)
-			if rows, err := beatBy(t, conn, function, name, 0); err != nil || rows != 0 {
-				t.Errorf("%s under the name of a %s: %d rows, %v; want none", function, kind, rows, err)
-			}
-			same(t, "locks of the row of a "+kind, d.text(`SELECT count(*)::text FROM (
-				SELECT FROM railhead.outbox_heartbeats h WHERE h.name = $1 FOR UPDATE SKIP LOCKED) free`, name), "1")
-			mustExec(t, conn, `ROLLBACK`)
-		}
 	}
 }

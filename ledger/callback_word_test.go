@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
@@ -40,20 +41,22 @@ func TestWorkerOfACallback(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	conn := d.Conn(t, celltest.Callbacks)
-	for name, c := range map[string]struct{ kind, worker, want string }{
-		"an endpoint that beats": {"callback", "callbacks-1", "callbacks-1"},
-		"one that never beat":    {"", "callbacks-2", celltest.Callbacks},
-		"a relayer":              {"relayer", "relayer-1", celltest.Callbacks},
-		"a role that beats":      {"callback", celltest.Operator, celltest.Callbacks},
-		"none":                   {"", "", celltest.Callbacks},
+	for name, c := range map[string]struct{ kinds, worker, want string }{
+		"an endpoint that beats":   {"callback", "callbacks-1", "callbacks-1"},
+		"one that never beat":      {"", "callbacks-2", celltest.Callbacks},
+		"a relayer":                {"relayer", "relayer-1", celltest.Callbacks},
+		"an endpoint as a relayer": {"relayer callback", "relayer-2", celltest.Callbacks},
+		"a role that beats":        {"callback", celltest.Operator, celltest.Callbacks},
+		"none":                     {"", "", celltest.Callbacks},
 	} {
-		if c.kind == "callback" {
+		if strings.Contains(c.kinds, "callback") {
 			_, err := conn.Exec(t.Context(), `SELECT railhead.beat_callbacks($1, 'host', 'v', 'running', 'receiving', 60000, now(), NULL, true)`,
 				c.worker)
 			d.must(err)
-		} else if c.kind != "" {
+		}
+		if strings.Contains(c.kinds, "relayer") {
 			d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, activity, stale_after_ms, server_started_at, vouched)
-				VALUES ($1, $2, 'host', 'v', 'running', 'x', 60000, pg_postmaster_start_time(), true)`, c.worker, c.kind)
+				VALUES ($1, 'relayer', 'host', 'v', 'running', 'x', 60000, pg_postmaster_start_time(), true)`, c.worker)
 		}
 		id := d.enqueue()
 		_, err := conn.Exec(t.Context(), `SELECT railhead.record_callback(jsonb_build_object('rail_type', 'bank', 'state', 'DISPATCHED',

@@ -271,7 +271,7 @@ func TestWhoVouches(t *testing.T) {
 	d := newDesk(t)
 	beat := func(kind string, vouched bool, start string) {
 		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, vouched)
-			SELECT $1, $1, 'h', 'v', 'running', `+start+`, $2
+			SELECT $1 || ':1', $1, 'h', 'v', 'running', `+start+`, $2
 			ON CONFLICT ON CONSTRAINT outbox_heartbeats_pk DO UPDATE SET vouched = excluded.vouched,
 			  server_started_at = excluded.server_started_at`, kind, vouched)
 	}

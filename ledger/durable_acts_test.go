@@ -50,6 +50,8 @@ func TestActsAreDurable(t *testing.T) {
 		{celltest.Callbacks, `suspend_outbox('callbacks-1', 'ROWS_MISSING', 'a test', now())`, nil},
 		{celltest.Relayer, `auto_pause_rail('bank', 'why')`, nil},
 		{celltest.Reaper, `end_pauses()`, nil},
+		{celltest.Callbacks, `beat_callbacks('callbacks-1', 'h', 'v', 'running', 'x', 0, now(), NULL, true)`, nil},
+		{celltest.Events, `take_event_endpoint('new', 'events-1', 60000, NULL)`, nil},
 		{celltest.Events, `pause_event_endpoint('shop', 'events-1', 1, 'why')`, nil},
 	} {
 		conn := d.super

@@ -144,7 +144,7 @@ func TestGaugesOfComponents(t *testing.T) {
 	beat("slow", "relayer", "running", 5*time.Hour, 8*time.Minute)
 	beat("silent", "relayer", "running", 5*time.Hour, time.Hour)
 	beat("ended", "reaper", "stopped", 5*time.Hour, time.Minute)
-	beat("long gone", "callback", "running", 50*time.Hour, 48*time.Hour)
+	beat("callback:long gone", "callback", "running", 50*time.Hour, 48*time.Hour)
 	want := []string{"relayer fresh 2 1m0s", "relayer stale 1 1h0m0s", "relayer warning 1 8m0s"}
 	if got := components(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -263,7 +263,7 @@ func TestPruneKeepsTheVoucher(t *testing.T) {
 	d.do(`DELETE FROM railhead.outbox_heartbeats`)
 	for _, beat := range []outbox.Heartbeat{
 		{Name: "relayer", Kind: "relayer", Status: "stopped"}, {Name: "voucher", Kind: "reaper", Status: "stopped"},
-		{Name: "callback", Kind: "callback", Status: "stopped"}, {Name: "later", Kind: "reaper", Status: "stopped"},
+		{Name: "callback:1", Kind: "callback", Status: "stopped"}, {Name: "later", Kind: "reaper", Status: "stopped"},
 	} {
 		beat.Host, beat.Version = "h", "v"
 		_, err := d.exec.Heartbeat(t.Context(), beat)
@@ -280,5 +280,5 @@ func TestPruneKeepsTheVoucher(t *testing.T) {
 	same(t, "left", d.text(`SELECT string_agg(name, ', ' ORDER BY name) FROM railhead.outbox_heartbeats`), "relayer, voucher")
 	same(t, "settled after", d.text(`SELECT railhead.server_is_settled()::text`), "true")
 	same(t, "log", d.text(`SELECT detail ->> 'removed' FROM railhead.payment_operator_log WHERE act = 'PRUNE'`),
-		`["callback", "later"]`)
+		`["callback:1", "later"]`)
 }

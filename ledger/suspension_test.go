@@ -213,7 +213,7 @@ func TestKnownUntil(t *testing.T) {
 	// A callback endpoint has not seen what was sent: it vouches for nothing, on this start or before.
 	beat("callback", "2026-02-02", "2026-02-04 00:00Z")
 	beat("callback that goes on", here, "2026-05-01 00:00Z")
-	d.do(`UPDATE railhead.outbox_heartbeats SET kind = 'callback', tick_before_start = '2026-02-04 00:00Z'
+	d.do(`UPDATE railhead.outbox_heartbeats SET kind = 'callback', name = 'callback:' || name, tick_before_start = '2026-02-04 00:00Z'
 		WHERE name LIKE 'callback%'`)
 	d.suspend()
 	same(t, "known until", known(), "2026-02-01 00:00")

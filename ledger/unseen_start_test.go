@@ -57,7 +57,7 @@ func TestCancelBeforeItWasSeen(t *testing.T) {
 
 	// Some worker compares this start, which a callback endpoint does not.
 	for _, kind := range []string{"callback", "reaper"} {
-		_, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: kind, Kind: kind, Host: "h", Version: "v",
+		_, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: kind + ":1", Kind: kind, Host: "h", Version: "v",
 			Status: "running", Vouched: true})
 		d.must(err)
 		same(t, "settled by a "+kind, d.text(`SELECT railhead.server_is_settled()::text`), map[string]string{"callback": "false", "reaper": "true"}[kind])

@@ -12,11 +12,9 @@ import (
 // notDurable are functions of logins that write and leave synchronous_commit as the login has it, with the reason.
 var notDurable = map[string]string{
 	"api_note_uses":                 "counts uses: those of a crash are missing in a number that decides nothing",
-	"beat_api":                      "the next heartbeat writes the row again; one that is lost makes a component look stopped",
-	"beat_callbacks":                "as beat_api",
+	"beat_api":                      "an API remembers no heartbeat: the next one writes the row again",
 	"beat_events":                   "as beat_api",
-	"take_event_endpoint":           "a lease that a crash takes back is taken again, and an event may be delivered twice",
-	"note_event_deliveries":         "as take_event_endpoint: what is not noted is delivered again",
+	"note_event_deliveries":         "what is not noted is delivered again",
 	"open_dead_letters":             "runs with the executor's rights, in a transaction that ledger/sql/bound.sql begins",
 	"close_answered_letters":        "as open_dead_letters",
 	"note_order_change":             "as open_dead_letters",

@@ -39,8 +39,8 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 		"a caller, then a crash":                                {between: func(w *world, _ *executor.Executor) { w.enqueue("meanwhile") }, crash: true, again: true},
 		"a caller, then a failover to a standby":                {between: func(w *world, _ *executor.Executor) { w.enqueue("meanwhile") }, crash: true, again: true, standby: true},
 		"the API's heartbeat, then a plain restart": {again: true, between: func(w *world, store *executor.Executor) {
-			_, err := store.Heartbeat(w.t.Context(), outbox.Heartbeat{Name: "api-1", Kind: "ingest", Host: "h", Version: "v",
-				Status: "running"})
+			_, err := store.Heartbeat(w.t.Context(), outbox.Heartbeat{Name: "ingest:api-1", Kind: "ingest", Host: "h",
+				Version: "v", Status: "running"})
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -190,13 +190,15 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 
 // TestOthersAreAwaitedBehindTheAPI is like TestOthersAreAwaited. Between the end of the server on
 // which the other relayer ran and this start there was another start, which no relayer has seen,
-// and on which the API's heartbeat was recorded.
+// and on which a heartbeat of the API was recorded, or one of a reaper that has not compared it.
 func TestOthersAreAwaitedBehindTheAPI(t *testing.T) {
 	t.Parallel()
 	for what, api := range map[string]string{
 		"no other start": "",
 		"the API's heartbeat on another start": `INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at)
-			VALUES ('api-1', 'ingest', 'h', 'v', 'running', now() - interval '40 seconds', now() - interval '5 seconds')`,
+			VALUES ('ingest:api-1', 'ingest', 'h', 'v', 'running', now() - interval '40 seconds', now() - interval '5 seconds')`,
+		"a reaper's heartbeat on it": `INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at)
+			VALUES ('reaper-1', 'reaper', 'h', 'v', 'running', now() - interval '40 seconds', now() - interval '5 seconds')`,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

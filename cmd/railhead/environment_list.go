@@ -92,7 +92,8 @@ func processVariables() variables {
 				"start. Without " +
 				"it a restart of the server and of all services suspends the lanes"},
 			{"RAILHEAD_WORKER_ID", "new at each start", "the component's name in heartbeats and attempts, 1 to 120 bytes, " +
-				"another one for each process. In a process of several components or cells the kind and the cell are added, " +
+				"another one for each process, and not a kind and a colon at the beginning. In a process of several components " +
+				"or cells the kind and the cell are added, " +
 				"such as -relayer. Leave it out: what a process leaves behind is repaired later, after the setting " +
 				"claim_timeout, if another one has its name"},
 			{"RAILHEAD_HTTP_ADDR", "127.0.0.1:0", "address of /healthz, /readyz and /metrics; port 0 is any free one"},

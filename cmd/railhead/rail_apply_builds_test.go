@@ -21,7 +21,7 @@ func TestRailApplyWithOtherBuilds(t *testing.T) {
 	longer := writeFile(t, "longer.yaml", railsFile("48h"))
 	for _, one := range [][]string{
 		{"of-this-build", "reaper", buildVersion(), "running", "0"},
-		{"of-another-kind", "callback", "another", "running", "0"},
+		{"callback:of-another-kind", "callback", "another", "running", "0"},
 		{"that-stopped", "reaper", "another", "stopped", "0"},
 		{"that-died", "relayer", "another", "running", "3600"},
 	} {

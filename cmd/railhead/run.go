@@ -244,8 +244,9 @@ func runAll(
 
 // workerID is the name of a component that is made for the given time in this process. That of a variable is
 // completed by what makes it another one than that of any other component of the process: the row of a heartbeat
-// has one kind, by which others tell whether a relayer has ever run. Another process with the same name and another
-// kind is refused by the statement of heartbeats.
+// has one kind, by which others tell whether a relayer has ever run. A relayer with the name of a reaper, or a reaper
+// with that of a relayer, is refused by the statement of heartbeats; rows of components of other kinds are named by
+// kind and name.
 func (s settings) workerID(kind string, times int) string {
 	if s.WorkerID == "" {
 		return newWorkerID(kind)

@@ -3,6 +3,9 @@ package service
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Fill sets a field to a default if it has its zero value.
@@ -24,6 +27,12 @@ func (b *Bounds) Refuse(format string, args ...any) {
 func (b *Bounds) WorkerID(id string) {
 	if id == "" || len(id) > 200 {
 		b.Refuse("the worker id must be 1 to 200 bytes")
+	}
+	// Rows of components that are neither relayers nor reapers are named by kind, colon and worker id.
+	for _, kind := range outbox.ComponentKinds() {
+		if strings.HasPrefix(id, kind+":") {
+			b.Refuse("the worker id begins with %q, as the rows of heartbeats of that kind do: give another one", kind+":")
+		}
 	}
 }
 

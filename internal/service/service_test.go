@@ -48,9 +48,12 @@ func TestBounds(t *testing.T) {
 		t.Errorf("defaults that are within their bounds are refused: %v", err)
 	}
 	b.WorkerID("")
+	b.WorkerID("callback:gw-1")
 	service.Within(&b, "every", every, time.Second, 59*time.Second)
 	service.Within(&b, "batch", batch, 8, 9)
-	want := "the worker id must be 1 to 200 bytes\nevery is 1m0s, must be 1s to 59s\nbatch is 7, must be 8 to 9"
+	want := "the worker id must be 1 to 200 bytes\n" +
+		"the worker id begins with \"callback:\", as the rows of heartbeats of that kind do: give another one\n" +
+		"every is 1m0s, must be 1s to 59s\nbatch is 7, must be 8 to 9"
 	if err := b.Err(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

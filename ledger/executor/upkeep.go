@@ -91,18 +91,11 @@ func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox
 	if err != nil {
 		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: its lanes: %w", beat.Name, err)
 	}
-	arguments := []any{beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, store.Bound(beat.Activity, 500),
-		b.HeartbeatStale.Milliseconds(), time.Now(), store.Timestamp(beat.Looked), beat.Vouched,
-		b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(), b.Version, string(lanes)}
-	targets := append([]any{&pulse.Beats}, budget.Columns()...)
-	err = e.db.Pool.QueryRow(ctx, e.db.SQL["heartbeat"], arguments...).Scan(targets...)
-	if errors.Is(err, pgx.ErrNoRows) && (beat.Kind == "relayer" || beat.Kind == "reaper") {
-		// One transaction: a component of another kind can't take the name in between.
-		batch := &pgx.Batch{}
-		batch.Queue(e.db.SQL["free_name"], beat.Name)
-		batch.Queue(e.db.SQL["heartbeat"], arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(targets...) })
-		err = e.db.Pool.SendBatch(ctx, batch).Close()
-	}
+	err = e.db.Pool.QueryRow(ctx, e.db.SQL["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version,
+		beat.Status, store.Bound(beat.Activity, 500), b.HeartbeatStale.Milliseconds(), time.Now(),
+		store.Timestamp(beat.Looked), beat.Vouched, b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(),
+		b.Version, string(lanes)).
+		Scan(append([]any{&pulse.Beats}, budget.Columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: it was started since the last check; or a component of another kind has this name",
 			outbox.ErrServerChanged)

@@ -2,7 +2,11 @@
 -- for this start of the server. Returns the number of heartbeats that the row counts, and the time
 -- budget of the cell. Returns no row if the server is not at the start that the component has
 -- compared, or if the name is that of a component of another kind: its row is counted by its kind,
--- for example to tell whether a relayer has ever run.
+-- for example to tell whether a relayer has ever run. Components of other kinds than relayer and reaper
+-- have rows of other names: see keep_heartbeat.
+--
+-- The component remembers the number: one that a crash took back would look like lost rows, so the statement
+-- waits for its flush whatever the session has set.
 --
 -- The budget in the row is never shorter than the cell's current one: a component may use the
 -- returned budget as soon as this statement has returned, and not before.
@@ -10,7 +14,9 @@
 -- $9 the start of the server that it has compared; null: any, $10 vouched, $11 claim timeout ms, $12 start within ms,
 -- $13 the version of its time budget; 0: the one that this returns, $14 the lanes that it serves
 WITH budget AS MATERIALIZED (
-  SELECT s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
+  SELECT s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms,
+    set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+      ELSE current_setting('synchronous_commit') END, true) AS durable
   FROM {cell}.payment_outbox_settings s WHERE s.singleton
 ),
 beat AS (

@@ -1,6 +1,7 @@
 -- Components with a heartbeat in the last day; those that stopped in order, in the last hour. Relayers and
--- reapers come first: components of other kinds, which the Internet reaches, don't push them out. $1 limit
-SELECT h.name, h.kind, h.host, h.version, h.status, h.activity, h.started_at,
+-- reapers come first: components of other kinds, which the Internet reaches, don't push them out. Rows of those are
+-- named by kind and name. $1 limit
+SELECT CASE WHEN h.kind IN ('relayer', 'reaper') THEN h.name ELSE substr(h.name, length(h.kind) + 2) END AS name, h.kind, h.host, h.version, h.status, h.activity, h.started_at,
   (extract(epoch FROM clock_timestamp() - h.last_tick_at) * 1000)::bigint AS age_ms,
   coalesce(h.clock_offset_ms, 0) AS clock_offset_ms, h.stale_after_ms, h.budget_version
 FROM {cell}.outbox_heartbeats h

@@ -5,7 +5,8 @@
 --   Whether the data that a component remembers as confirmed is present, and which other components
 --   can vouch for this start of the server. name, beats and beaten_at are of the last heartbeat
 --   that the component remembers, and the next three arguments of its last claim; null if there is
---   none. own_name is its name now.
+--   none. own_name is its name now. Both names are those of rows: see keep_heartbeat. A login for callbacks may
+--   leave out the kind, as binaries of before migration 44 do.
 --
 --   beats_missing   The heartbeat row counts fewer, or does not exist. The reaper may have removed
 --                   a heartbeat older than a day: its absence, or a newer row, proves nothing.
@@ -40,6 +41,17 @@ AS $$
       CASE WHEN h.server_started_at = pg_postmaster_start_time() THEN h.tick_before_start
         ELSE h.last_tick_at END AS before_start
     FROM {cell}.outbox_heartbeats h
+    WHERE h.kind IN ('relayer', 'reaper')
+  ),
+  own AS MATERIALIZED (
+    SELECT h.beats, h.last_tick_at
+    FROM {cell}.outbox_heartbeats h
+    WHERE h.name = $1 COLLATE "C"
+    UNION ALL
+    SELECT h.beats, h.last_tick_at
+    FROM {cell}.outbox_heartbeats h
+    WHERE h.name = 'callback:' || $1 COLLATE "C" AND h.kind = 'callback' AND EXISTS (
+      SELECT FROM pg_roles r WHERE r.rolname = 'railhead_callbacks' AND pg_has_role(session_user, r.oid, 'MEMBER'))
   ),
   awaited AS MATERIALIZED (
     SELECT b.name, b.stale_after_ms
@@ -52,20 +64,20 @@ AS $$
   )
   SELECT
     $1::text IS NOT NULL
-      AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.beats >= $2::bigint)
-      AND ($3::timestamptz > clock_timestamp() - interval '1 day' OR EXISTS (SELECT FROM {cell}.outbox_heartbeats h
-        WHERE h.name = $1 AND h.last_tick_at <= $3)) AS beats_missing,
+      AND NOT EXISTS (SELECT FROM own o WHERE o.beats >= $2::bigint)
+      AND ($3::timestamptz > clock_timestamp() - interval '1 day'
+        OR EXISTS (SELECT FROM own o WHERE o.last_tick_at <= $3)) AS beats_missing,
     $4::uuid IS NOT NULL AND ($6::timestamptz > clock_timestamp() - interval '1 day' OR NOT {cell}.left_the_archive($4))
       AND (
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
       LIMIT 1) IS NULL AS claim_missing,
-    EXISTS (SELECT FROM beat b WHERE b.vouched AND b.kind IN ('relayer', 'reaper')) AS vouched,
+    EXISTS (SELECT FROM beat b WHERE b.vouched) AS vouched,
     EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer') AS known,
     coalesce((SELECT max(b.before_start) FROM beat b
       WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false)
       OR coalesce($3::timestamptz <= clock_timestamp() - interval '1 day', false)
-        AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1) AS outdated,
+        AND NOT EXISTS (SELECT FROM own) AS outdated,
     ARRAY(SELECT w.name FROM awaited w ORDER BY w.name) AS awaited,
     coalesce((SELECT max(w.stale_after_ms) FROM awaited w), 0) AS awaited_ms,
     (SELECT s.heartbeat_stale_ms::bigint FROM {cell}.payment_outbox_settings s WHERE s.singleton) AS patience_ms

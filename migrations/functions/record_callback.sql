@@ -3,8 +3,8 @@
 --   its verdicts. Only these fields of the report are used: that the payment was executed or
 --   refused, the rail's reference and code, the message, and the worker that received it. A report
 --   has no claim number and causes no further send. It has none of Railhead's own codes either: some of
---   them mark what an operator did. The worker is one that beats as a callback endpoint and is no
---   role of the server; any other name is replaced by the login.
+--   them mark what an operator did. The worker is one that beats as a callback endpoint and is neither
+--   a relayer's or reaper's name nor a role of the server; any other name is replaced by the login.
 -- errors:  RH002 for a state other than DISPATCHED (result EXECUTED, ACCEPTED or none) or FAILED
 --          (result REFUSED), or without the reporting rail; and those of record_late_outcome.
 -- reads:   outbox_heartbeats, and what record_late_outcome reads.
@@ -28,9 +28,10 @@ BEGIN
     SELECT jsonb_object_agg(e.key, e.value)
       || jsonb_build_object('dead_reason', CASE report ->> 'state' WHEN 'FAILED' THEN 'FAILED' END,
         'worker_id', coalesce((
-          SELECT h.name FROM {cell}.outbox_heartbeats h
-          WHERE h.name = report ->> 'worker_id' AND h.kind = 'callback'
-            AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = h.name)), session_user))
+          SELECT report ->> 'worker_id' FROM {cell}.outbox_heartbeats h
+          WHERE h.name = 'callback:' || (report ->> 'worker_id') AND h.kind = 'callback'
+            AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats w WHERE w.name = report ->> 'worker_id')
+            AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = report ->> 'worker_id')), session_user))
       || '{"outcome_unknown": false, "provisional": false, "counts_send": false, "delay_ms": 0, "send_count": 0, '
         '"inquiry_count": 0}'
     FROM jsonb_each(report) e

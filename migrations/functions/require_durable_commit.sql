@@ -4,8 +4,8 @@
 --   lasts until the transaction ends, except where a function of the caller's own, with SET synchronous_commit,
 --   is around the call: it ends with that function.
 -- reads, writes, locks: nothing.
--- called by: log_operator_act, require_durable_map, reveal_payload, record_late_outcome, suspend_outbox. The enqueue
---          functions do the same.
+-- called by: log_operator_act, require_durable_map, reveal_payload, record_late_outcome, suspend_outbox,
+--          beat_callbacks, take_event_endpoint. The enqueue functions do the same.
 CREATE OR REPLACE FUNCTION {cell}.require_durable_commit() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

@@ -3,7 +3,8 @@
 --   Acquires the lease of an endpoint for a worker, for lease_ms, or renews it. epoch is the
 --   fencing token under which the worker notes its deliveries. It is null if another worker,
 --   held_by, has the lease until it ends. An endpoint that is not known yet begins with events from
---   now on, or from the time since.
+--   now on, or from the time since. That place is durable: one that a crash took back would be later, and the
+--   events between would never be delivered.
 -- errors:  RH002 a worker without a name, or an endpoint with an invalid id. RH005 a lease
 --          above 10 min, or more than 1,000 endpoints. 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_attempts.
@@ -33,6 +34,7 @@ BEGIN
       RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = 'there are already 1000 endpoints',
         HINT = 'Use fewer endpoints, one for each caller.';
     END IF;
+    PERFORM {cell}.require_durable_commit();
     INSERT INTO {cell}.payment_event_endpoints AS e (endpoint_id, place_system, place_xact, place_outbox_id,
       place_attempt_no, place_attempt_id)
     SELECT $1, s.system_identifier::text,

@@ -37,7 +37,8 @@ rail AS MATERIALIZED (
   WHERE r.rail_type <> '*'
 ),
 component AS MATERIALIZED (
-  SELECT h.name, h.kind, h.host, h.version, h.started_at, h.last_tick_at, h.clock_offset_ms,
+  SELECT CASE WHEN h.kind IN ('relayer', 'reaper') THEN h.name ELSE substr(h.name, length(h.kind) + 2) END AS name,
+    h.kind, h.host, h.version, h.started_at, h.last_tick_at, h.clock_offset_ms,
     concat_ws(', ', h.status, nullif(h.activity, '')) AS activity,
     clock_timestamp() - h.last_tick_at AS age,
     CASE
