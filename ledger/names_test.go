@@ -167,6 +167,27 @@ func TestNameOfARelayerIsNotHeld(t *testing.T) {
 	}
 }
 
+// TestForgetsWhatIsNotHeld: a reaper forgets in one turn all the names that logins for callbacks, events and the API
+// may invent in an hour, and waits for none of their transactions.
+func TestForgetsWhatIsNotHeld(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, last_tick_at)
+		SELECT k || ':' || n, k, 'h', 'v', 'running', now() - interval '25 hours'
+		FROM generate_series(1, 4000) n CROSS JOIN unnest(ARRAY['callback', 'ingest', 'events']) k`)
+	conn := d.Conn(t, celltest.Callbacks)
+	mustExec(t, conn, `BEGIN`)
+	_, err := beatBy(t, conn, "beat_callbacks", "7", 0)
+	d.must(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	forgotten, err := d.exec.ForgetHeartbeats(ctx, 24*time.Hour)
+	d.must(err)
+	same(t, "forgotten", forgotten, 11_999)
+	mustExec(t, conn, `COMMIT`)
+	same(t, "left", d.text(`SELECT string_agg(h.name, ', ') FROM railhead.outbox_heartbeats h`), "callback:7")
+}
+
 // TestCrashForgetsNoMemory: where a login has synchronous_commit off, a crash takes back neither a heartbeat that a
 // component remembers, which would suspend the lanes, nor where a new endpoint of events begins.
 func TestCrashForgetsNoMemory(t *testing.T) {

@@ -32,7 +32,8 @@ type Config struct {
 	// PartitionsEvery is the time between checks of the partitions; default 1 h.
 	PartitionsEvery time.Duration
 	// ForgetAfter is the silence after which the heartbeat of a component without open claims is
-	// removed; default 24 h.
+	// removed, 24 h to 30 days; default 24 h. A component that starts again within a day misses a
+	// heartbeat that it remembers.
 	ForgetAfter time.Duration
 	// StoreTimeout bounds one turn; default 30 s.
 	StoreTimeout time.Duration
@@ -62,7 +63,7 @@ func (c Config) validate() error {
 	service.Within(&b, "heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
 	service.Within(&b, "grace", c.Grace, 10*time.Millisecond, time.Hour)
 	service.Within(&b, "partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
-	service.Within(&b, "forget after", c.ForgetAfter, time.Minute, 30*24*time.Hour)
+	service.Within(&b, "forget after", c.ForgetAfter, 24*time.Hour, 30*24*time.Hour)
 	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
 	service.Within(&b, "batch", c.Batch, 1, 5000)
 	service.Within(&b, "months ahead", c.MonthsAhead, 3, 24)

@@ -385,8 +385,9 @@ func TestRunOnARealServer(t *testing.T) {
 // TestConfiguration tests that every fault is returned at once.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	_, err := reaper.New(reaper.Config{Every: time.Hour, MonthsAhead: 1, Batch: -1}, nil, nil, nil)
-	for _, want := range []string{"worker id", "every is", "months ahead", "batch is"} {
+	_, err := reaper.New(reaper.Config{Every: time.Hour, MonthsAhead: 1, Batch: -1, ForgetAfter: 23 * time.Hour},
+		nil, nil, nil)
+	for _, want := range []string{"worker id", "every is", "months ahead", "batch is", "forget after is"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to tell of %q", err, want)
 		}

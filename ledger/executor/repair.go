@@ -89,10 +89,14 @@ func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]str
 	return made, nil
 }
 
+// forgetMost is more than come in an hour, after which a reaper forgets again: 4,000 names of each kind that
+// the Internet reaches (keep_heartbeat).
+const forgetMost = 20_000
+
 // ForgetHeartbeats removes components without a heartbeat for the given time and without
-// an open claim, at most a thousand of them.
+// an open claim, at most forgetMost of them.
 func (e *Executor) ForgetHeartbeats(ctx context.Context, silent time.Duration) (int64, error) {
-	tag, err := e.db.Pool.Exec(ctx, e.db.SQL["forget_heartbeats"], silent.Milliseconds(), 1000)
+	tag, err := e.db.Pool.Exec(ctx, e.db.SQL["forget_heartbeats"], silent.Milliseconds(), forgetMost)
 	if err != nil {
 		return 0, fmt.Errorf("forgetting heartbeats: %w", err)
 	}
