@@ -145,14 +145,15 @@ func TestSignatureVector(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	key := `"key": "` + payment.RailKey(id) + `"`
+	const unmapped = "its word is none of callback.statuses"
 	for text, want := range map[string]*callback.Event{
 		body("SETTLED"): {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "0"},
 		bodyWith("REJECTED", "AC04"): {ID: "evt_1", RailKey: id, Result: payment.ResultRefused, Reference: "RS1",
 			Code: "AC04"},
 		// Words that are not listed prove nothing final.
-		body("PENDING"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
-		body("settled"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
-		body("ACSC"):    {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
+		body("PENDING"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0", Unmapped: true, Doubt: unmapped},
+		body("settled"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0", Unmapped: true, Doubt: unmapped},
+		body("ACSC"):    {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0", Unmapped: true, Doubt: unmapped},
 		`{"data": {` + key + `, "status": "SETTLED"}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
 		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted,
 			Reference: "7"},
