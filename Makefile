@@ -77,7 +77,7 @@ check: postgres ## Check what a developer changes all day, within 90 seconds: fo
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/check.sh $(ARGS)
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) $(if $(filter ./... ./testbed/... ./testbed/browser% ./testbed/alertdrill%,$(PKG)),browser-if-any) ## Run the tests of every module in short, about 5 minutes, on one private PostgreSQL (MERGE=1: all that .ci/run runs; LONG=1: whole; LONG=only: what MERGE leaves out; PKG: those alone, whole, but with LONG=no as by MERGE; ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) $(if $(filter ./... ./testbed/... ./testbed/browser% ./testbed/alertdrill%,$(PKG)),browser-if-any) ## Run the tests of every module in short, about 10 minutes, on one private PostgreSQL (MERGE=1: all that .ci/run runs; LONG=1: whole; LONG=only: what MERGE leaves out; PKG: those alone, whole, but with LONG=no as by MERGE; ARGS, PG)
 	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/test.sh $(or $(FORM_$(LONG)),$(if $(LONG)$(filter-out ./...,$(PKG)),,$(if $(MERGE),--merge,--short))) '$(PKG)' -count=1 -timeout $(TEST_TIMEOUT) $(ARGS)
 
 .PHONY: lint

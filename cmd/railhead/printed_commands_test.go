@@ -209,14 +209,14 @@ func TestPrintedCommandsAreJudged(t *testing.T) {
 		"`railhead rail pause` and `railhead payment cancel \"$ID\" ...` are acts.":         "",
 		"```text\nrailhead payment cancel \"$ID\" --reason 'ticket 4711' >told\n```\n":      "",
 	} {
-		var got string
+		var got strings.Builder
 		for _, each := range commandsOf(page) {
 			if err := each.check(); err != nil {
-				got += err.Error()
+				got.WriteString(err.Error())
 			}
 		}
-		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%s\ngot %q, want %q", page, got, want)
+		if want == "" && got.Len() > 0 || !strings.Contains(got.String(), want) {
+			t.Errorf("%s\ngot %q, want %q", page, got.String(), want)
 		}
 	}
 }
