@@ -59,6 +59,9 @@ const (
 	ProblemsEnd = ".md"
 )
 
+// CallHeader is the header of the HTTP API by which a caller marks a call. Each answer repeats it.
+const CallHeader = "Railhead-Call"
+
 // PageMax is the maximum of rows in one page of instructions or attempts.
 const PageMax = 200
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -211,6 +212,9 @@ func (a *API) guarded(next http.Handler) http.Handler {
 			a.watch.Answered(operation, seen.status, took)
 		}()
 		seen.Header().Set("Cache-Control", "no-store")
+		if mark := r.Header.Get(outbox.CallHeader); isMark(mark) {
+			seen.Header().Set(outbox.CallHeader, mark)
+		}
 		if r.URL.Path == "/v1/events" {
 			a.allowOrigin(seen, r) // also for a refusal, so that the page can read the reason
 		}
@@ -226,6 +230,13 @@ func (a *API) guarded(next http.Handler) http.Handler {
 			r.Body = http.MaxBytesReader(seen, r.Body, a.config.BodyBytesMax)
 		}
 		next.ServeHTTP(seen, r)
+	})
+}
+
+// isMark reports whether a caller may have its mark of a call back: 1 to 64 letters, digits, - and _.
+func isMark(text string) bool {
+	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r != '-' && r != '_'
 	})
 }
 

@@ -388,6 +388,33 @@ func TestPagesSayWhatTheyAnswer(t *testing.T) {
 	}
 }
 
+// TestMarkOfACall: each answer repeats the mark of its call, of 1 to 64 letters, digits, - and _, and no other one.
+func TestMarkOfACall(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	sixtyFour := strings.Repeat("aZ09-_x7", 8)
+	for mark, want := range map[string]string{"a": "a", sixtyFour: sixtyFour, sixtyFour + "a": "", "": "", "a b": "",
+		"a\t": "a", "caf\u00e9": "", "<script>": "", "a,b": ""} {
+		for path, status := range map[string]int{"?participant_id=p1": 200, "?nonsense=1": 400, "/x/y/z": 404,
+			"?participant_id=p2": 200} {
+			got := d.call("GET", "/v1/instructions"+path, "", outbox.CallHeader, mark)
+			if got.status != status || got.header.Get(outbox.CallHeader) != want {
+				t.Errorf("%s, %q: %d, %q", path, mark, got.status, got.header.Get(outbox.CallHeader))
+			}
+		}
+		for _, path := range []string{"", "/batch"} {
+			got := d.call("POST", "/v1/instructions"+path, "{}", outbox.CallHeader, mark)
+			if got.header.Get(outbox.CallHeader) != want {
+				t.Errorf("POST %s, %q: %d, %q", path, mark, got.status, got.header.Get(outbox.CallHeader))
+			}
+		}
+		got := d.call("GET", "/v1/instructions", "", outbox.CallHeader, mark, "Authorization", "Bearer no")
+		if got.status != 401 || got.header.Get(outbox.CallHeader) != want {
+			t.Errorf("without a token: %d, %q", got.status, got.header.Get(outbox.CallHeader))
+		}
+	}
+}
+
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})

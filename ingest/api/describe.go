@@ -8,18 +8,21 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // Version is the version of the contract. The first number is in each path, and changes with what
 // breaks a caller. The second changes with an added field, operation or state.
-const Version = "1.4.0"
+const Version = "1.5.0"
 
 const about = "Accepts payment instructions and reports what became of them: " +
 	"never lost, never paid twice, always explainable.\n\n" +
 	"Within /v1 nothing is removed and nothing changes its meaning. Fields, operations, states and problem types may " +
 	"be added; a caller ignores those it does not know. A retry repeats the first call with the same Idempotency-Key " +
-	"and content, at any later time: it never creates a second instruction. Money is a decimal string."
+	"and content, at any later time: it never creates a second instruction. Money is a decimal string. Each answer " +
+	"repeats the header " + outbox.CallHeader + " of its call, of 1 to 64 letters, digits, - and _: a caller that sends " +
+	"another value with each call knows an answer to another one, which something on the way has mixed up."
 
 // describe returns the part of the OpenAPI document that is not about an operation.
 func describe() huma.Config {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ingest/event"
 	"github.com/railhead-pay/railhead/internal/reach"
+	"github.com/railhead-pay/railhead/internal/serving"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -110,7 +111,8 @@ func (s *sender) send(ctx context.Context, e payment.Event) answer {
 func (s *sender) post(ctx context.Context, id string, body []byte) answer {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.endpoint.Timeout))
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.URL, bytes.NewReader(body))
+	var conn serving.Conn
+	request, err := http.NewRequestWithContext(conn.Trace(ctx), http.MethodPost, s.endpoint.URL, bytes.NewReader(body))
 	if err != nil {
 		return answer{status: StatusConnect}
 	}
@@ -126,10 +128,13 @@ func (s *sender) post(ctx context.Context, id string, body []byte) answer {
 		// The body of a 101 answer is the connection itself, which no context ends.
 		return answer{code: response.StatusCode, status: "HTTP_" + strconv.Itoa(response.StatusCode)}
 	}
-	io.CopyN(io.Discard, response.Body, maxAnswerBody) //nolint:errcheck // the content is not used
 	said := answer{code: response.StatusCode, taken: response.StatusCode/100 == 2,
 		gone: response.StatusCode == http.StatusGone}
-	if !said.taken {
+	if said.taken {
+		io.CopyN(io.Discard, response.Body, maxAnswerBody) //nolint:errcheck // the content is not used
+	} else {
+		// Behind the answer of a gateway that of the endpoint may follow, and would be read as that to the next event.
+		conn.Close(response)
 		said.status = "HTTP_" + strconv.Itoa(response.StatusCode)
 		said.retryAfter = retryAfter(response.Header.Get("Retry-After"), s.now())
 	}

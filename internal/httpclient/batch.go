@@ -138,7 +138,7 @@ func (h *HTTP) sendBatch(
 		}
 		return all, done, err
 	}
-	after := 0
+	after, whole := 0, false
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		var said line
 		if json.Unmarshal(lines.Bytes(), &said) != nil {
@@ -148,6 +148,7 @@ func (h *HTTP) sendBatch(
 			if err = said.ends(all, err); said.Problem != nil {
 				after = max(after, said.Problem.After)
 			}
+			whole = true
 			break
 		}
 		if said.Line < 1 || said.Line > len(open) {
@@ -178,6 +179,9 @@ func (h *HTTP) sendBatch(
 				}
 			}
 		}
+	}
+	if !whole {
+		response.leave()
 	}
 	if response.again { // over another connection what is not stored now may have been stored before
 		for at := range all {

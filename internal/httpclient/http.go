@@ -252,9 +252,11 @@ func (h *HTTP) once(
 			err = json.Unmarshal(text, into)
 		}
 		if err != nil {
+			response.leave()
 			return false, fmt.Errorf("%w: the answer was cut, or is not the API's", silence(method))
 		}
 		if err := into.whole(); err != nil {
+			response.leave()
 			return false, fmt.Errorf("%w: the answer is not the API's to this call: %w", silence(method), err)
 		}
 		return true, nil

@@ -104,10 +104,15 @@ func inSeconds(err error, seconds int) error {
 	return later{err, min(time.Duration(min(max(seconds, 0), 3600))*time.Second, askedMax)}
 }
 
+// problemOf returns the problem in an answer. What is no problem has no type.
+func problemOf(text []byte) (said problem) {
+	json.Unmarshal(text, &said) //nolint:errcheck // see above
+	return said
+}
+
 // refusal returns the error of an answer that is no success, and whether it is final.
 func refusal(method string, response *http.Response, text []byte) (final bool, err error) {
-	var said problem
-	json.Unmarshal(text, &said) //nolint:errcheck // what is no problem has no type
+	said := problemOf(text)
 	if status := response.StatusCode; said.ofAPI() {
 		err = said.errOf(method, status)
 		final = status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout

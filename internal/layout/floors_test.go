@@ -11,7 +11,8 @@ import (
 var floors = [][]string{
 	{ // what needs nothing of ours
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
-		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/yamlstrict",
+		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/serving",
+		"internal/yamlstrict",
 		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures",
 		"bench/slowflush", "internal/test/archive", "testbed/brokers",
 	},

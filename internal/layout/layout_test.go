@@ -31,7 +31,8 @@ var mayImport = map[string][]string{
 	"ledger":   {"payment", "outbox", "schedule", "migrations", "acl", "internal/linger", "internal/engine"},
 	"relayer":  {"payment", "outbox", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
 	"reaper":   {"payment", "outbox", "rails", "internal/lineage", "internal/service"},
-	"ingest":   {"payment", "outbox", "rails", "internal/yamlstrict", "internal/reach", "internal/lineage", "internal/service"},
+	"ingest": {"payment", "outbox", "rails", "internal/yamlstrict", "internal/reach", "internal/serving", "internal/lineage",
+		"internal/service"},
 	"console": {
 		"payment", "outbox", "ledger", "rails", "acl", "alerts", "proofs", "internal/explain", "internal/service",
 		"internal/tracing",

@@ -294,6 +294,8 @@ export class Railhead {
       return { sent: false, failure: new NotSentError(failed) }
     }
     try {
+      const mark = newMark()
+      headers.set(callHeader, mark)
       const began = performance.now()
       const timeout = AbortSignal.timeout(this.#options.timeoutMs + (request.patienceMs ?? 0))
       const response = await this.#fetch(this.#options.baseUrl + request.path, {
@@ -308,6 +310,11 @@ export class Railhead {
       if (Number.parseInt(response.headers.get('Age') ?? '', 10) > Math.ceil((performance.now() - began) / 1000)) {
         await response.body?.cancel()
         throw new Error('the answer is older than the call: a cache on the way has kept it')
+      }
+      // An API before version 1.5.0, and a gateway, do not say which call they answer.
+      if ((response.headers.get(callHeader) ?? mark) !== mark) {
+        await response.body?.cancel()
+        throw new Error('the answer is that to another call: something on the way has mixed them up')
       }
       return { status: response.status, text: await response.text(), retryAfter: response.headers.get('Retry-After') }
     } catch (failed) {
@@ -335,6 +342,14 @@ export class Railhead {
       else signal?.addEventListener('abort', end, { once: true })
     })
   }
+}
+
+/** The header by which a call is marked, which each answer of the API repeats. */
+const callHeader = 'Railhead-Call'
+
+/** A text that no other call has: 32 hexadecimal digits. */
+function newMark(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** The error of a call, some attempt of which may have done it, or a part of it. */

@@ -416,6 +416,28 @@ test('an answer that is older than its call is none', async (t) => {
   await assert.rejects(new Railhead({ baseUrl, token, attempts: 1, fetch: async () => refused }).enqueue(instruction(1010), key(1010)), UnknownOutcomeError)
 })
 
+test('an answer to another call is none', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const marks = new Set()
+  const body = (init) => JSON.stringify({ ...instruction(1), ...JSON.parse(init.body ?? '{}'), outbox_id: 'x', state: 'PENDING', idempotency_key: key(1).idempotencyKey })
+  const no = JSON.stringify({ type, title: 'no', status: 422 })
+  for (const [said, taken] of [[(own) => own, true], [() => null, true], [() => 'other', false], [() => '', false], [(own) => `${own}, other`, false]]) {
+    for (const status of [201, 422]) {
+      const answering = new Railhead({ baseUrl, token, attempts: 1, fetch: async (_, init) => {
+        const own = init.headers.get('Railhead-Call')
+        assert.match(own, /^[0-9a-f]{32}$/)
+        assert.ok(!marks.has(own))
+        marks.add(own)
+        return new Response(status === 201 ? body(init) : no, { status, headers: said(own) === null ? {} : { 'Railhead-Call': said(own) } })
+      } })
+      const call = answering.enqueue(instruction(1), key(1))
+      if (!taken) await assert.rejects(call, (e) => e instanceof UnknownOutcomeError && /another call/.test(String(e.cause)))
+      else if (status === 201) assert.equal((await call).outbox_id, 'x')
+      else await assert.rejects(call, (e) => e instanceof RailheadError && e.status === 422)
+    }
+  }
+})
+
 test('lines of a gateway are no word on their instructions', async () => {
   const mine = { outbox_id: 'x', state: 'PENDING', ...instruction(1020), idempotency_key: key(1020).idempotencyKey }
   const problem = { type, title: 'no' }, foreign = { type: 'about:blank', title: 'no', code: 'RH002', commit: 'none' }
