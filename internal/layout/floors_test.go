@@ -10,7 +10,7 @@ import (
 // floors lists every package of the repository, from the ground up. A package imports packages of lower floors alone.
 var floors = [][]string{
 	{ // what needs nothing of ours
-		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
+		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc", "rails/internal/streak",
 		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/serving",
 		"internal/yamlstrict",
 		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures",

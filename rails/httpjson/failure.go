@@ -18,7 +18,7 @@ var refusedAlerts = []uint64{42, 43, 44, 45, 46, 48, 49, 116}
 
 // brokenForAll reports whether the error that kept a request from leaving would also stop every
 // other request of this rail, until an operator repairs trust, certificate or address. For
-// addresses and for the bank's certificate see strayDials.
+// addresses and for the bank's certificate see errAstray and errImpostor.
 func brokenForAll(err error) bool {
 	if errors.Is(err, errAstray) {
 		return true

@@ -18,6 +18,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/streak"
 )
 
 // issued returns a certificate that signs itself.
@@ -64,11 +65,11 @@ func TestWrongCertificate(t *testing.T) {
 	}
 	for name, steps := range map[string][]step{
 		"once":                  {{0, another, unsent}},
-		"many at once":          {{0, another, unsent}, {0, another, unsent}, {0, portal, unsent}, {strayFor - 1, another, unsent}},
+		"many at once":          {{0, another, unsent}, {0, another, unsent}, {0, portal, unsent}, {streak.For - 1, another, unsent}},
 		"twice in an hour":      {{0, another, unsent}, {time.Hour, another, unsent}},
-		"for as long as it may": {{0, another, unsent}, {1, portal, unsent}, {strayFor - 1, another, broken}, {0, portal, broken}},
-		"nothing meanwhile":     {{0, another, unsent}, {1, nothing, unsent}, {strayFor, another, unsent}, {0, another, broken}},
-		"the bank meanwhile":    {{0, another, unsent}, {0, another, unsent}, {strayFor, theBank, refused}, {0, another, unsent}, {0, another, unsent}},
+		"for as long as it may": {{0, another, unsent}, {1, portal, unsent}, {streak.For - 1, another, broken}, {0, portal, broken}},
+		"nothing meanwhile":     {{0, another, unsent}, {1, nothing, unsent}, {streak.For, another, unsent}, {0, another, broken}},
+		"the bank meanwhile":    {{0, another, unsent}, {0, another, unsent}, {streak.For, theBank, refused}, {0, another, unsent}, {0, another, unsent}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var there atomic.Int32

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"sync"
-	"time"
 )
 
 // A name server may resolve the bank's name to addresses that no bank has for a while: a sinkhole,
@@ -16,7 +14,7 @@ import (
 // condition would not end by itself:
 //
 //   - the configured host is such an address itself, or
-//   - at least strayDials dials in a row, the first of them at least strayFor ago, found forbidden
+//   - at least streak.Calls dials in a row, the first of them at least streak.For ago, found forbidden
 //     addresses only. A dial that finds a permitted address, answered or not, ends the row; a dial that
 //     finds no address at all is not counted, or
 //   - as many handshakes in a row, over as long a time, found something that is not the bank. One with the
@@ -24,11 +22,6 @@ import (
 //
 // Calls that fail together are one event, whatever their number: hence the time. Each process
 // counts for itself.
-const (
-	strayDials = 3
-	strayFor   = time.Minute
-)
-
 var (
 	// errForbidden is the error of a dial to an address that no bank has.
 	errForbidden = errors.New("the address is not one that a bank can have")
@@ -38,31 +31,6 @@ var (
 	// cause.
 	errImpostor = errors.New("for a minute or longer no trusted certificate was shown at the bank's address")
 )
-
-// row counts dials in a row that met the same condition.
-type row struct {
-	mu    sync.Mutex
-	dials int
-	since time.Time
-}
-
-// count counts one more, and reports whether the row is too long.
-func (s *row) count(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dials == 0 {
-		s.since = now
-	}
-	s.dials++
-	return s.dials >= strayDials && now.Sub(s.since) >= strayFor
-}
-
-// end ends the row after a dial that did not meet the condition.
-func (s *row) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dials = 0
-}
 
 // isLiteral reports whether the host of an address is an IP address.
 func isLiteral(address string) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/streak"
 )
 
 // nameServer answers every IPv4 query with these addresses, and every other one with none.
@@ -87,12 +88,12 @@ func TestStrayName(t *testing.T) {
 		steps []step
 	}{
 		"once":                  {"bank.test", []step{{0, sinkhole, unsent}}},
-		"many at once":          {"bank.test", []step{{0, sinkhole, unsent}, {0, sinkhole, unsent}, {0, sinkhole, unsent}, {strayFor - 1, sinkhole, unsent}}},
+		"many at once":          {"bank.test", []step{{0, sinkhole, unsent}, {0, sinkhole, unsent}, {0, sinkhole, unsent}, {streak.For - 1, sinkhole, unsent}}},
 		"twice in an hour":      {"bank.test", []step{{0, sinkhole, unsent}, {time.Hour, sinkhole, unsent}}},
-		"for as long as it may": {"bank.test", []step{{0, sinkhole, unsent}, {1, metadata, unsent}, {strayFor - 1, sinkhole, broken}, {0, metadata, broken}}},
-		"no address meanwhile":  {"bank.test", []step{{0, sinkhole, unsent}, {1, none, unsent}, {strayFor, sinkhole, unsent}, {0, sinkhole, broken}}},
-		"the bank meanwhile":    {"bank.test", []step{{0, sinkhole, unsent}, {0, sinkhole, unsent}, {strayFor, bank, unsent}, {0, sinkhole, unsent}, {0, sinkhole, unsent}}},
-		"the bank as well":      {"bank.test", []step{{0, both, unsent}, {0, both, unsent}, {strayFor, both, unsent}, {0, both, unsent}}},
+		"for as long as it may": {"bank.test", []step{{0, sinkhole, unsent}, {1, metadata, unsent}, {streak.For - 1, sinkhole, broken}, {0, metadata, broken}}},
+		"no address meanwhile":  {"bank.test", []step{{0, sinkhole, unsent}, {1, none, unsent}, {streak.For, sinkhole, unsent}, {0, sinkhole, broken}}},
+		"the bank meanwhile":    {"bank.test", []step{{0, sinkhole, unsent}, {0, sinkhole, unsent}, {streak.For, bank, unsent}, {0, sinkhole, unsent}, {0, sinkhole, unsent}}},
+		"the bank as well":      {"bank.test", []step{{0, both, unsent}, {0, both, unsent}, {streak.For, both, unsent}, {0, both, unsent}}},
 		"a literal address":     {"0.0.0.0", []step{{0, none, broken}}},
 		"a literal one of IPv6": {"[::]", []step{{0, none, broken}}},
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/reach"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/streak"
 )
 
 const (
@@ -34,8 +35,8 @@ type dialer struct {
 	resolver *net.Resolver // nil: the system's
 	now      func() time.Time
 
-	strays    row // of dials that found forbidden addresses only
-	impostors row // of handshakes with what is not the bank
+	strays    streak.Streak // of dials that found forbidden addresses only
+	impostors streak.Streak // of handshakes with what is not the bank
 }
 
 // newTransport returns an http.Transport without the features that send a payment twice or
@@ -82,12 +83,12 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 	if err := conn.HandshakeContext(ctx); err != nil {
 		counted.Close()
 		err = fmt.Errorf("TLS handshake with %s: %w", address, err)
-		if impostor(err) && d.impostors.count(d.now()) {
+		if impostor(err) && d.impostors.Count(d.now()) {
 			err = fmt.Errorf("%w: %w", errImpostor, err)
 		}
 		return nil, err
 	}
-	d.impostors.end()
+	d.impostors.End()
 	return &wireConn{Conn: conn, network: counted, timeout: time.Duration(d.timeouts.Write)}, nil
 }
 
@@ -105,8 +106,8 @@ func (d *dialer) dial(ctx context.Context, network, address string) (*countingCo
 	conn, err := nd.DialContext(ctx, network, address)
 	switch {
 	case permitted.Load():
-		d.strays.end()
-	case errors.Is(err, errForbidden) && (isLiteral(address) || d.strays.count(d.now())):
+		d.strays.End()
+	case errors.Is(err, errForbidden) && (isLiteral(address) || d.strays.Count(d.now())):
 		err = fmt.Errorf("%w: %w", errAstray, err)
 	}
 	if err != nil {

@@ -44,10 +44,11 @@ func (r *Rail) take(ctx, parent context.Context, partition int32) (*conn, *rails
 
 // leader asks the known leader of a partition, and then the configured brokers, from the one that has
 // last answered. Each has its share of the time that is left, so that one that is silent leaves some for
-// the others. The error is errRefused if every broker that answers refuses us.
+// the others. The error is errRefused if every broker that answers refuses us. A certificate that is
+// not trusted is a refusal if it lasts.
 func (r *Rail) leader(ctx context.Context, partition int32) (*conn, error) {
 	var all []error
-	refusing, reached := 0, 0
+	refusing, untrusted, reached := 0, 0, 0
 	brokers := r.brokers(partition)
 	for n, broker := range brokers {
 		c, err := r.follow(ctx, broker, partition, len(brokers)-n)
@@ -57,15 +58,18 @@ func (r *Rail) leader(ctx context.Context, partition int32) (*conn, error) {
 		}
 		r.passOver(partition, broker)
 		all = append(all, err)
-		if errors.Is(err, errRefused) || tlsconf.Untrusted(err) {
+		switch {
+		case errors.Is(err, errRefused):
 			refusing++
+		case tlsconf.Untrusted(err):
+			untrusted++
 		}
 		if at, ok := errors.AsType[*net.OpError](err); !ok || at.Op != "dial" {
 			reached++
 		}
 	}
 	why := errors.Join(all...).Error()
-	if refusing > 0 && refusing == reached {
+	if untrusted+refusing == reached && (refusing > 0 || untrusted > 0 && r.impostors.Count(r.now())) {
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
 	return nil, errors.New(why)
@@ -115,6 +119,7 @@ func (r *Rail) connect(ctx context.Context, server string) (*conn, topic, error)
 	if err != nil {
 		return nil, topic{}, err
 	}
+	r.impostors.End()
 	about, err := r.wanted.check(ctx, c)
 	return c, about, err
 }

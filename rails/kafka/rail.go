@@ -27,6 +27,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/streak"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -59,6 +60,10 @@ type Rail struct {
 	first   int              // the index of the server that is asked first
 	leaders map[int32]string // the address of the last known leader of each partition
 	seen    *memory
+
+	// impostors are calls that have met no trusted certificate, where any broker answered at all.
+	impostors streak.Streak
+	now       func() time.Time
 }
 
 // memory is what the topic has acknowledged to a process. A rail that is opened anew goes on with it.
@@ -95,7 +100,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (*Ra
 	return &Rail{
 		railType: profile.RailType, config: config, timeouts: profile.Timeouts, checklist: checklist,
 		login: by, secrets: secrets, version: versionOf(config, profile), leaders: map[int32]string{},
-		seen: &memory{acknowledged: map[int32]int64{}},
+		now: time.Now, seen: &memory{acknowledged: map[int32]int64{}},
 		wanted: wanted{
 			topic: config.Topic, scheme: at.Scheme, partitions: config.Partitions, replicas: config.Replicas,
 			rules: config.rules(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/streak"
 	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
@@ -73,35 +74,44 @@ type servers struct {
 	config Config
 	login  login
 
+	// impostors are calls that have met no trusted certificate, where any server answered at all.
+	impostors streak.Streak
+	now       func() time.Time
+
 	turn  sync.Mutex
 	first int // the index of the server with which a new connection begins
 }
 
 // dialAny connects to the first server that answers, from the one that has last done so. Each has its
 // share of the time that is left, so that one that is silent leaves some for the others. The error is
-// errRefused if every server that can be reached refuses us.
+// errRefused if every server that can be reached refuses us. A certificate that is
+// not trusted is a refusal if it lasts.
 func (s *servers) dialAny(ctx context.Context) (*conn, error) {
 	var all []error
-	refusing, reached := 0, 0
+	refusing, untrusted, reached := 0, 0, 0
 	urls, first := s.config.Servers, s.firstServer()
 	for n := range urls {
 		server := (first + n) % len(urls)
 		c, err := s.dialOne(ctx, urls[server], len(urls)-n)
 		if err == nil {
 			c.server = server
+			s.impostors.End()
 			return c, nil
 		}
 		s.passOver(server)
 		all = append(all, err)
-		if errors.Is(err, errRefused) || tlsconf.Untrusted(err) {
+		switch {
+		case errors.Is(err, errRefused):
 			refusing++
+		case tlsconf.Untrusted(err):
+			untrusted++
 		}
 		if at, ok := errors.AsType[*net.OpError](err); !ok || at.Op != "dial" {
 			reached++
 		}
 	}
 	why := errors.Join(all...).Error()
-	if refusing > 0 && refusing == reached {
+	if untrusted+refusing == reached && (refusing > 0 || untrusted > 0 && s.impostors.Count(s.now())) {
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
 	return nil, errors.New(why)

@@ -80,7 +80,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 		return nil, err
 	}
 	r := &Rail{
-		servers:  servers{config: config, login: by},
+		servers:  servers{config: config, login: by, now: time.Now},
 		railType: profile.RailType, timeouts: profile.Timeouts, checklist: checklist,
 		rules: rules{config: config, profile: profile, subject: subject}, secrets: secrets,
 		version: versionOf(config, profile), seen: &memory{},

@@ -95,7 +95,7 @@ func OpenReplies(config Config, getenv func(string) string) (*Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Replies{servers: servers{config: config, login: by}, refused: make(map[place]time.Time)}, nil
+	return &Replies{servers: servers{config: config, login: by, now: time.Now}, refused: make(map[place]time.Time)}, nil
 }
 
 // Run implements callback.Source. A fault of the servers, the stream or the consumer is reported and tried again.
