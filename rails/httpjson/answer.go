@@ -28,12 +28,13 @@ type parsedAnswer struct {
 	codes.Said
 }
 
-// read returns what a complete answer proves. The bank should echo the reference own.
-func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
+// read returns what a complete answer proves, and its class, which is Unclear if it proves nothing. The bank should
+// echo the reference own.
+func (r sendReader) read(a answer, sendNo int, own string) (rails.Result, codes.Class) {
 	ctx := codes.Context{SendNo: sendNo, Acceptance: r.acceptance}
 	status := strconv.Itoa(a.status)
 	if a.kept {
-		return nothingOf(a, payment.ResultUnknown, r.http.Origin(status))
+		return nothingOf(a, payment.ResultUnknown, r.http.Origin(status)), codes.Unclear
 	}
 	entry, listed := r.http.Find(status)
 	if !listed {
@@ -54,9 +55,9 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	if reference, ok := said.text(r.config.Reference); ok {
 		result.Reference = rails.CleanReference(reference)
 	}
-	doubt := func(why string) rails.Result {
+	doubt := func(why string) (rails.Result, codes.Class) {
 		result.Message = why + "; " + result.Message
-		return result
+		return result, codes.Unclear
 	}
 	echo, echoed := said.text(r.config.Echo)
 	if echoed && echo != own {
@@ -86,7 +87,7 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 			return doubt("the acceptance has no usable reference of the bank")
 		}
 	}
-	return result
+	return result, class
 }
 
 // weigh combines the classes of status code and body, or returns why they prove nothing together.

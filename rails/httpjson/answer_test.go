@@ -112,7 +112,7 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		"teapot":                          {418, ``, unk, unk, "418", true},
 	} {
 		for sendNo, want := range map[int]payment.Result{1: c.first, 2: c.later, 7: c.later} {
-			got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
+			got, _ := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
 			if got.Result != want || got.Code != c.code || got.Unmapped != c.unmapped || !got.FirstByte || got.CodeTable == "" {
 				t.Errorf("%s, send %d: %+v, want %s by %s, unmapped %v", name, sendNo, got, want, c.code, c.unmapped)
 			}
@@ -148,7 +148,7 @@ func TestAnswersThatSayWhatTheyMean(t *testing.T) {
 		"refused and executed":        {422, done + ours, payment.ResultUnknown},
 		"refused":                     {422, `"status":"REFUSED","error":{"code":"AC04"}`, payment.ResultRefusedFinal},
 	} {
-		got := r.read(answer{status: c.status, header: http.Header{}, body: []byte("{" + c.body + "}")}, 1, own)
+		got, _ := r.read(answer{status: c.status, header: http.Header{}, body: []byte("{" + c.body + "}")}, 1, own)
 		if got.Result != c.want {
 			t.Errorf("%s: %s, want %s (%s)", name, got.Result, c.want, got.Message)
 		}
@@ -185,7 +185,7 @@ func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 		"unauthorized":                      {401, `<html>`, false, false},
 	} {
 		for sendNo, want := range map[int]bool{0: c.later, 1: c.first, 2: c.later, 7: c.later} {
-			got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
+			got, _ := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
 			if got.SeenBefore != want || got.SeenBefore && got.Result != payment.ResultUnknown {
 				t.Errorf("%s, send %d: seen before %v, %s, want %v", name, sendNo, got.SeenBefore, got.Result, want)
 			}
@@ -195,7 +195,7 @@ func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 
 func TestPendingOnAProvisionalRail(t *testing.T) {
 	r := reader(t, payment.AcceptanceProvisional)
-	got := r.read(answer{status: 202, header: http.Header{},
+	got, _ := r.read(answer{status: 202, header: http.Header{},
 		body: []byte(`{"status":"PENDING","id":"b1","reference":"` + own + `"}`)}, 1, own)
 	if got.Result != payment.ResultAccepted || got.Reference != "b1" {
 		t.Errorf("%+v", got)
@@ -210,11 +210,11 @@ func TestByStatusCodeAlone(t *testing.T) {
 		`{"id":"b1"}`: payment.ResultAccepted, `{"id":7}`: payment.ResultAccepted,
 		`{}`: payment.ResultUnknown, ``: payment.ResultUnknown, `{"id":{"a":1}}`: payment.ResultUnknown, `<html>`: payment.ResultUnknown,
 	} {
-		if got := r.read(answer{status: 201, header: http.Header{}, body: []byte(body)}, 1, own); got.Result != want {
+		if got, _ := r.read(answer{status: 201, header: http.Header{}, body: []byte(body)}, 1, own); got.Result != want {
 			t.Errorf("%s: %s, want %s", body, got.Result, want)
 		}
 	}
-	if got := r.read(answer{status: 202, header: http.Header{}, body: []byte(`{"id":"b1"}`)}, 1,
+	if got, _ := r.read(answer{status: 202, header: http.Header{}, body: []byte(`{"id":"b1"}`)}, 1,
 		own); got.Result != payment.ResultUnknown {
 		t.Errorf("202 on a FINAL rail is %s: only an inquiry can tell", got.Result)
 	}
@@ -302,7 +302,7 @@ func TestDuplicateProvesNothing(t *testing.T) {
 				for _, status := range []int{200, 400, 409, 422} {
 					for sendNo := range 3 {
 						body := `{"s":"RJCT","r":"b1","c":"` + entry.Code + `"}`
-						got := r.read(answer{status: status, header: http.Header{}, body: []byte(body)}, sendNo, own)
+						got, _ := r.read(answer{status: status, header: http.Header{}, body: []byte(body)}, sendNo, own)
 						if got.Result != payment.ResultUnknown {
 							t.Errorf("%s %s, RJCT is %s, HTTP %d to send %d: %s", table, entry.Code, what, status, sendNo, got.Result)
 						}
@@ -339,7 +339,7 @@ func TestUnmappedReasonOfARejection(t *testing.T) {
 		} {
 			for n, result := range []payment.Result{want.first, want.later} {
 				text := []byte(`{"status":"` + word + `",` + body + `}`)
-				got := r.read(answer{status: 200, header: http.Header{}, body: text}, n+1, own)
+				got, _ := r.read(answer{status: 200, header: http.Header{}, body: text}, n+1, own)
 				if got.Result != result || got.Code != want.code || got.Unmapped != want.unmapped {
 					t.Errorf("%s to send %d: %+v, want %s, code %s, unmapped %v", text, n+1, got, result, want.code, want.unmapped)
 				}
@@ -349,7 +349,7 @@ func TestUnmappedReasonOfARejection(t *testing.T) {
 	// A proxy's status code decides by itself, and a status that proves nothing stays unclear.
 	for status, want := range map[int]payment.Result{429: payment.ResultRefusedLater, 500: payment.ResultUnknown,
 		422: payment.ResultRefusedFinal} {
-		got := r.read(answer{status: status, header: http.Header{},
+		got, _ := r.read(answer{status: status, header: http.Header{},
 			body: []byte(`{"status":"REJECTED","error":{"code":"9909"}}`)}, 1, own)
 		if got.Result != want {
 			t.Errorf("HTTP %d: %+v, want %s", status, got, want)
@@ -403,7 +403,7 @@ func FuzzAnswers(f *testing.F) {
 	sends, asks := reader(f, payment.AcceptanceFinal), asker(f)
 	f.Fuzz(func(t *testing.T, status int, body []byte, coding string, sendNo int) {
 		a := answer{status: status, header: http.Header{"Content-Encoding": {coding}}, body: body}
-		got := sends.read(a, sendNo, own)
+		got, _ := sends.read(a, sendNo, own)
 		if !slices.Contains(payment.SendResults(), got.Result) || got.Result == payment.ResultNotSent {
 			t.Errorf("a send has the result %q", got.Result)
 		}

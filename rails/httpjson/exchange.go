@@ -28,7 +28,8 @@ type request struct {
 	body    []byte
 	veto    func() error
 	onPhase func(rails.Phase)
-	read    func(answer) rails.Result // what a complete answer proves
+	// read returns what a complete answer proves, and whether the bank says that its final answer is to come.
+	read func(answer) (result rails.Result, more bool)
 }
 
 // answer is a complete answer: the header and the whole body were read.
@@ -82,9 +83,9 @@ func (r *Rail) exchange(parent context.Context, q request) (result rails.Result,
 	if q.onPhase != nil {
 		q.onPhase(rails.PhaseAnswered)
 	}
-	result = q.read(answer{status: response.StatusCode, header: response.Header, body: body, kept: kept})
+	result, more := q.read(answer{status: response.StatusCode, header: response.Header, body: body, kept: kept})
 	// A connection that the end of the context closes, or has closed, serves none.
-	t.settle(keepConn() && ends(result, response.StatusCode))
+	t.settle(keepConn() && !more && ends(result, response.StatusCode))
 	return result, true
 }
 

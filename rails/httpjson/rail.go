@@ -26,6 +26,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
@@ -158,7 +159,10 @@ func (r *Rail) Send(ctx context.Context, s rails.Send) (result rails.Result) {
 	}
 	call := r.request(r.config.Send.Method, path, header, body)
 	call.veto, call.onPhase = s.BeforeFirstByte, s.OnPhase
-	call.read = func(a answer) rails.Result { return r.sends.read(a, s.SendNo, own) }
+	call.read = func(a answer) (rails.Result, bool) {
+		result, class := r.sends.read(a, s.SendNo, own)
+		return result, class == codes.InProgress
+	}
 	result, _ = r.exchange(ctx, call)
 	result.Message = r.clean(result.Message)
 	return result
@@ -195,7 +199,7 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	header.Set("Cache-Control", askNoCache)
 	call := a.request(config.Method, path, header, body)
 	call.onPhase = q.OnPhase
-	call.read = func(got answer) rails.Result { return a.asks.read(got, own) }
+	call.read = func(got answer) (rails.Result, bool) { return a.asks.read(got, own), false }
 	result, answered := a.exchange(ctx, call)
 	if !answered {
 		// An inquiry moves no money: a failure proves nothing about it, but may be one of every call.

@@ -65,6 +65,7 @@ func inquiryOf(rail rails.Rail, s rails.Send) rails.Inquiry {
 // does not say what became of the payment, when the same connection has the next request.
 func TestSecondAnswer(t *testing.T) {
 	t.Parallel()
+	const ours = "rhffffffffffffffffffffffffffffffff" // in the place of the first payment's key
 	const otherEcho = `{"status":"EXECUTED","id":"b-9","reference":"rh00000000000000000000000000000000"}`
 	for name, first := range map[string]string{
 		"504":                        page(504, `{"error":"it takes too long"}`),
@@ -83,17 +84,29 @@ func TestSecondAnswer(t *testing.T) {
 		"200 without a body":         page(200, ""),
 		"204":                        "HTTP/1.1 204 x\r\n\r\n",
 		"about another payment":      page(200, otherEcho),
+		"the bank's word for 504":    page(200, `{"status":"REFUSED","code":"AB05"}`),
+		"its word, with a 422":       page(422, `{"status":"REFUSED","code":"AB06"}`),
+		"in progress":                page(202, `{"status":"PENDING","id":"b-0","reference":"`+ours+`"}`),
+		"in progress, with a 200":    page(200, `{"status":"PENDING","id":"b-0","reference":"`+ours+`"}`),
 		"longer than permitted":      page(200, strings.Repeat("x", 70<<10)),
 	} {
 		for _, asks := range []bool{false, true} {
-			url, _ := lateBank(t, func(*http.Request) string { return first }, func(r *http.Request) string {
+			url, _ := lateBank(t, func(r *http.Request) string {
+				return strings.Replace(first, ours, r.Header.Get("Idempotency-Key"), 1)
+			}, func(r *http.Request) string {
 				if r.Method == http.MethodGet {
 					return page(200, `{"status":"EXECUTED","id":"b-of-the-first"}`) + page(404, `{"status":"NOT_FOUND"}`)
 				}
 				return page(422, `{"status":"REFUSED","code":"AC06"}`) + accepted(r)
 			})
-			rail := open(t, config(t, url), profile())
-			if one := rail.Send(t.Context(), instruction(t)); !one.FirstByte {
+			facts, c := profile(), config(t, url)
+			if strings.HasPrefix(name, "in progress") {
+				facts.Acceptance = payment.AcceptanceProvisional
+				c.Send.Response.Statuses["PENDING"] = "P"
+			}
+			rail := open(t, c, facts)
+			one := rail.Send(t.Context(), instruction(t))
+			if !one.FirstByte || (one.Result == payment.ResultAccepted) != strings.HasPrefix(name, "in progress") {
 				t.Errorf("%s: the first send: %+v", name, one)
 			}
 			next := rail.Send
@@ -149,7 +162,8 @@ func TestConnectionIsKept(t *testing.T) {
 	for name, answer := range map[string]func(*http.Request) string{
 		"accepted":            accepted,
 		"refused, by a code":  func(*http.Request) string { return page(422, `{"status":"REFUSED","code":"AC04"}`) },
-		"refused, with a 200": func(*http.Request) string { return page(200, `{"status":"REFUSED","code":"AB05"}`) },
+		"refused, with a 200": func(*http.Request) string { return page(200, `{"status":"REFUSED","code":"AC04"}`) },
+		"lack of funds":       func(*http.Request) string { return page(422, `{"status":"REFUSED","code":"AM04"}`) },
 	} {
 		url, conns := lateBank(t, func(r *http.Request) string {
 			if r.Method == http.MethodGet {

@@ -21,15 +21,15 @@ var (
 )
 
 // ends reports whether no other answer to the same request is to be expected: the bank itself has
-// said, in its own words, what became of the payment. After any other answer a second one may come: a
-// gateway or the bank's own limit of time answers 504 or 503, or one of the bank's systems says
-// "busy", and what another one has made of the request follows. On a connection that is used again it
-// would be read as the answer to the next request. So that connection is closed, also after a status
-// code alone, 400 or 401, since any gateway sends those, and after an answer about another payment.
+// said, in its own words, what became of the payment for good. After any other answer a second one may
+// come: a gateway or the bank's own limit of time answers 504 or 503, or one of the bank's systems says
+// "busy", "timeout, try again" or "in progress", and what another one has made of the request follows. On
+// a connection that is used again it would be read as the answer to the next request. So that connection
+// is closed, also after a status code alone, 400 or 401, since any gateway sends those, and after an
+// answer about another payment.
 func ends(result rails.Result, status int) bool {
 	switch result.Result {
-	case payment.ResultAccepted, payment.ResultExecuted, payment.ResultRefusedFinal, payment.ResultRefusedTransient,
-		payment.ResultRefusedBusiness:
+	case payment.ResultAccepted, payment.ResultExecuted, payment.ResultRefusedFinal, payment.ResultRefusedBusiness:
 		return status >= 200 && status <= 299 || result.Code != strconv.Itoa(status)
 	case payment.ResultRefused, payment.ResultInProgress, payment.ResultNotFound:
 		return true
