@@ -16,8 +16,10 @@ type pacer struct {
 	again    bool      // a notification led to no claim: scan again soon
 	failures int
 	skipWait bool
-	armed    bool // every enqueue notifies: no scan is needed
-	taken    bool // another relayer has armed the notifier, and may disarm it unseen
+	armed    bool      // every enqueue notifies: no scan is needed
+	taken    bool      // another relayer has armed the notifier, and may disarm it unseen
+	unarmed  bool      // the last attempt to arm it failed
+	said     time.Time // when that was logged last
 }
 
 const (
@@ -31,6 +33,8 @@ const (
 	againWait = 100 * time.Millisecond
 	// lostWait is the poll of a relayer that receives no notifications.
 	lostWait = 100 * time.Millisecond
+	// unarmedSaid is the time between two lines of the log that the notifier can't be armed. It is tried at each poll.
+	unarmedSaid = time.Minute
 )
 
 // wait returns when there may be something to do, or when the context has ended.
@@ -101,7 +105,7 @@ func (p *pacer) waitForCause(ctx context.Context, l *loop) {
 	switch {
 	case scanNow:
 		return
-	case l.notifierLost():
+	case l.notifierLost(), p.unarmed:
 		limit = min(limit, lostWait)
 	case !asleep && !p.taken:
 		limit = min(limit, silentWait)
@@ -142,10 +146,10 @@ func (p *pacer) arm(ctx context.Context, l *loop) (asleep, scanNow bool) {
 	if l.notifierLost() {
 		return false, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	trying, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if p.armed {
-		if !p.verify || armer.CheckArmed(ctx) == nil {
+		if !p.verify || armer.CheckArmed(trying) == nil {
 			return true, false
 		}
 		p.armed = false
@@ -153,9 +157,11 @@ func (p *pacer) arm(ctx context.Context, l *loop) (asleep, scanNow bool) {
 	if p.taken && !p.verify {
 		return false, false
 	}
-	was := p.taken
-	notifies, others, err := armer.Arm(ctx)
-	if err != nil && ctx.Err() == nil {
+	notifies, others, err := armer.Arm(trying)
+	was, again := p.taken, p.unarmed
+	p.unarmed = err != nil
+	if err != nil && ctx.Err() == nil && (!again || time.Since(p.said) >= unarmedSaid) {
+		p.said = time.Now()
 		l.log.WarnContext(ctx, "can't arm the notifier: polling faster", "error", err)
 	}
 	p.armed, p.taken = notifies, others

@@ -3,8 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Arm makes every enqueue notify from now on, and reports whether it succeeded.
@@ -16,17 +14,17 @@ import (
 // disarm at any moment.
 //
 // A session of its own holds the lock, which ends with that session. CheckArmed reports
-// that. notify_outbox_pending explains why no enqueue is ever missed.
+// that. It is connected behind the calls: Arm returns an error until it is, and tries again
+// after a while if it can't be. notify_outbox_pending explains why no enqueue is ever missed.
 func (b *Notifier) Arm(ctx context.Context) (notifies, others bool, err error) {
 	if b.armed {
 		return true, false, nil
 	}
 	if b.arming == nil || b.arming.IsClosed() {
-		conn, err := pgx.ConnectConfig(ctx, b.config)
-		if err != nil {
-			return false, false, fmt.Errorf("connecting to arm: %w", err)
+		b.arming = nil
+		if b.arming, err = b.dialing.connect(ctx, b.config); err != nil {
+			return false, false, err
 		}
-		b.arming = conn
 	}
 	if err := b.arming.QueryRow(ctx, b.armSQL, b.channel).Scan(&notifies, &others); err != nil {
 		b.drop(ctx)
@@ -70,6 +68,7 @@ func (b *Notifier) drop(ctx context.Context) {
 
 // Close ends the session of Arm. Listen ends with its context.
 func (b *Notifier) Close(ctx context.Context) {
+	b.dialing.close(ctx)
 	if b.arming != nil {
 		b.drop(ctx)
 	}

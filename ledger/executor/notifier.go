@@ -29,9 +29,10 @@ type Notifier struct {
 	log     *slog.Logger
 
 	// The session of Arm. Arm, CheckArmed, Disarm and Close are for one goroutine.
-	arming *pgx.Conn
-	armed  bool
-	armSQL string
+	arming  *pgx.Conn
+	dialing dialing
+	armed   bool
+	armSQL  string
 
 	listening atomic.Bool // LISTEN succeeded and the session has not broken since
 
