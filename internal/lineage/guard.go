@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -50,30 +51,34 @@ type Guard struct {
 	store  Store
 	log    *slog.Logger
 
-	mu         sync.Mutex
-	memory     outbox.Remembered  // what was confirmed as committed
-	fresh      bool               // memory is of this process, or was read from the file
-	own        outbox.Remembered  // heartbeats and the last claim of this process
-	server     outbox.Server      // the last server that was checked, on which claims are allowed
-	looked     clock.Moment       // when it was checked
-	passed     bool               // nothing was missing on it since its start
-	open       *outbox.Suspension // nil: none is open
-	reportedOn outbox.Server      // the start of the server on which this guard opened it or took it over
-	watch      watch              // since it is open
-	met        outbox.Server      // the last start of the server that was seen
-	metAt      clock.Moment       // when that start was first seen
-	beatenAt   clock.Moment       // when a heartbeat was last confirmed
-	wait       string             // why nothing is claimed although no suspension is open; empty: claims are allowed
-	saved      time.Time
-	savedClaim time.Time // when a claim was last saved
-	saveFailed bool      // the last save failed
+	mu          sync.Mutex
+	memory      outbox.Remembered  // what was confirmed as committed
+	fresh       bool               // memory is of this process, or was read from the file
+	own         outbox.Remembered  // heartbeats and the last claim of this process
+	server      outbox.Server      // the last server that was checked, on which claims are allowed
+	looked      clock.Moment       // when it was checked
+	passed      bool               // nothing was missing on it since its start
+	open        *outbox.Suspension // nil: none is open
+	reportedOn  outbox.Server      // the start of the server on which this guard opened it or took it over
+	watch       watch              // since it is open
+	met         outbox.Server      // the last start of the server that was seen
+	metAt       clock.Moment       // when that start was first seen
+	beatenAt    clock.Moment       // when a heartbeat was last confirmed
+	wait        string             // why nothing is claimed although no suspension is open; empty: claims are allowed
+	change      uint64             // counts the changes of memory
+	saved       time.Time          // when what the file has was the memory, or what could not be saved
+	savedChange uint64             // up to which change
+	saving      chan struct{}      // closed when the save under way has ended; nil: none is
+	stuck       bool               // the save under way takes too long
+	saveFailed  bool               // the last save failed, or takes too long
+	flush       func(*os.File) error
 }
 
 // New returns a Guard with the memory from its file. If the file is damaged, the error
 // explains what to do: with a wrong assumption about the server a payment could be made
 // twice.
 func New(config Config, store Store, log *slog.Logger) (*Guard, error) {
-	g := &Guard{config: config, store: store, log: log, wait: "the server was not checked yet"}
+	g := &Guard{config: config, store: store, log: log, wait: "the server was not checked yet", flush: (*os.File).Sync}
 	if config.File == "" {
 		return g, nil
 	}
@@ -182,6 +187,16 @@ func (g *Guard) waitBecause(why string) {
 func (g *Guard) adopt(
 	ctx context.Context, server outbox.Server, open outbox.Suspension, suspended bool, finding finding,
 ) {
+	if change, age := g.take(ctx, server, open, suspended, finding); change > 0 {
+		g.keep(ctx, change, age)
+	}
+}
+
+// take is adopt up to the file. It returns the change that the file has to have, 0 if none, and how old the memory in
+// the file may be.
+func (g *Guard) take(
+	ctx context.Context, server outbox.Server, open outbox.Suspension, suspended bool, finding finding,
+) (change uint64, age time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.open
@@ -193,20 +208,21 @@ func (g *Guard) adopt(
 			g.log.WarnContext(ctx, "a suspension is open",
 				"cause", open.Cause, "detail", open.Detail, "known_until", open.KnownUntil)
 		}
-		return // the memory is kept until an operator has accepted the server
+		return 0, 0 // the memory is kept until an operator has accepted the server
 	case finding.cause != "":
 		g.wait = finding.detail
-		return
+		return 0, 0
 	case finding.wait != "":
 		g.wait = finding.wait
-		return
+		return 0, 0
 	}
 	if was != nil {
 		g.log.InfoContext(ctx, "an operator has accepted the server: lanes continue",
 			"system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
 	}
 	g.passed = true
-	g.remember(ctx, server)
+	age = g.remember(server)
+	return g.change, age
 }
 
 // acceptedSince reports whether an operator has compared and accepted the server after a
@@ -251,25 +267,6 @@ func (g *Guard) Beaten(beats int64) {
 		beats = max(beats, g.own.Beats+1)
 	}
 	g.own.Name, g.own.Beats, g.beatenAt = g.config.Name, beats, clock.Now()
-}
-
-// Claimed records the last of several claims that were confirmed together. It must be called
-// before any of them is sent.
-func (g *Guard) Claimed(ctx context.Context, claims []payment.Claim) {
-	if len(claims) == 0 {
-		return
-	}
-	last := &claims[len(claims)-1]
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.own.OutboxID, g.own.AttemptNo, g.own.ClaimedAt = last.OutboxID, last.AttemptNo, last.ClaimedAt
-	if g.passed {
-		g.memory.OutboxID, g.memory.AttemptNo, g.memory.ClaimedAt = last.OutboxID, last.AttemptNo, last.ClaimedAt
-		if time.Since(g.savedClaim) >= saveClaimsEvery {
-			g.keep(ctx)
-			g.savedClaim = time.Now()
-		}
-	}
 }
 
 // Server returns the server that was last checked, for which claims are made.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // How old the memory in the file may be: for claims, which are saved before they are sent,
@@ -18,6 +19,8 @@ import (
 const (
 	saveClaimsEvery = 250 * time.Millisecond
 	saveEvery       = 10 * time.Second
+	// saveWithin bounds the wait for the disk.
+	saveWithin = 2 * time.Second
 )
 
 // load reads a memory; found is false if there is none yet.
@@ -57,10 +60,9 @@ func writable(file string) error {
 	return nil
 }
 
-// remember sets the memory to the present server and what is confirmed, and saves it to the
-// file every saveEvery. An error of the file is only logged, because answers of rails must
-// still be recorded. It is called with mu held.
-func (g *Guard) remember(ctx context.Context, server outbox.Server) {
+// remember sets the memory to the present server and what is confirmed. It returns how old the memory in the
+// file may be. It is called with mu held.
+func (g *Guard) remember(server outbox.Server) (age time.Duration) {
 	changed := !g.fresh || g.memory.SystemIdentifier != server.SystemIdentifier || g.memory.Timeline != server.Timeline
 	g.memory, g.fresh = g.own, true
 	g.memory.SystemIdentifier, g.memory.Timeline = server.SystemIdentifier, server.Timeline
@@ -71,17 +73,88 @@ func (g *Guard) remember(ctx context.Context, server outbox.Server) {
 			g.memory.Accepted = append(g.memory.Accepted, s.ID)
 		}
 	}
-	if changed || time.Since(g.saved) >= saveEvery {
-		g.keep(ctx)
+	g.change++
+	if changed {
+		return 0
+	}
+	return saveEvery
+}
+
+// Claimed records the last of several claims that were confirmed together. It must be called
+// before any of them is sent: unless the file had an earlier one less than saveClaimsEvery ago, it has this one then.
+func (g *Guard) Claimed(ctx context.Context, claims []payment.Claim) {
+	if len(claims) == 0 {
+		return
+	}
+	last := &claims[len(claims)-1]
+	var age time.Duration
+	g.mu.Lock()
+	if !g.own.OutboxID.IsZero() {
+		age = saveClaimsEvery
+	}
+	g.own.OutboxID, g.own.AttemptNo, g.own.ClaimedAt = last.OutboxID, last.AttemptNo, last.ClaimedAt
+	passed := g.passed
+	if passed {
+		g.memory.OutboxID, g.memory.AttemptNo, g.memory.ClaimedAt = last.OutboxID, last.AttemptNo, last.ClaimedAt
+		g.change++
+	}
+	change := g.change
+	g.mu.Unlock()
+	if passed {
+		g.keep(ctx, change, age)
 	}
 }
 
-// keep saves the memory. It is called with mu held.
-func (g *Guard) keep(ctx context.Context) {
+// keep returns once the file has a change of the memory, or what was the memory less than age ago.
+// An error, or a disk that takes longer than saveWithin, is only logged, because answers of rails must still be
+// recorded. It is called without mu held.
+func (g *Guard) keep(ctx context.Context, change uint64, age time.Duration) {
 	if g.config.File == "" {
 		return
 	}
-	err := save(g.config.File, g.memory)
+	timer := time.NewTimer(saveWithin)
+	defer timer.Stop()
+	for {
+		g.mu.Lock()
+		if g.savedChange >= change || time.Since(g.saved) < age || g.stuck {
+			g.mu.Unlock()
+			return
+		}
+		if g.saving == nil {
+			g.save(ctx)
+		}
+		saving := g.saving
+		g.mu.Unlock()
+		select {
+		case <-saving:
+		case <-timer.C:
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.saving == saving {
+				g.stuck = true
+				g.told(ctx, fmt.Errorf("the disk has not answered for %s", saveWithin))
+			}
+			return
+		}
+	}
+}
+
+// save begins to save the memory. It is called with mu held, and only one save is under way.
+func (g *Guard) save(ctx context.Context) {
+	memory, change, now, done := g.memory, g.change, time.Now(), make(chan struct{})
+	g.saving = done
+	go func() {
+		err := write(g.config.File, memory, g.flush)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.saving, g.stuck, g.saved, g.savedChange = nil, false, now, change
+		g.told(ctx, err)
+		close(done)
+	}()
+}
+
+// told logs that the memory can't be saved, and that it is saved again. It is called with mu held.
+func (g *Guard) told(ctx context.Context, err error) {
 	switch {
 	case err != nil && !g.saveFailed:
 		g.log.ErrorContext(ctx, "the memory of the server can't be saved: "+
@@ -89,20 +162,38 @@ func (g *Guard) keep(ctx context.Context) {
 	case err == nil && g.saveFailed:
 		g.log.InfoContext(ctx, "the memory of the server is saved again")
 	}
-	g.saveFailed, g.saved = err != nil, time.Now()
+	g.saveFailed = err != nil
 }
 
-func save(file string, memory outbox.Remembered) error {
+// write replaces the file. What it returns for is on the disk, also after a power cut.
+func write(file string, memory outbox.Remembered, flush func(*os.File) error) error {
 	text, err := json.Marshal(memory)
 	if err != nil {
 		return fmt.Errorf("writing the remembered server: %w", err)
 	}
 	draft := file + ".new"
-	if err := os.WriteFile(draft, text, 0o600); err != nil {
-		return fmt.Errorf("writing the remembered server: %w", err)
+	to, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = to.Write(text)
+		err = errors.Join(err, flush(to), to.Close())
 	}
-	if err := os.Rename(draft, file); err != nil {
+	if err == nil {
+		err = os.Rename(draft, file)
+	}
+	if err == nil {
+		err = flushFolder(filepath.Dir(file), flush)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the remembered server: %w", err)
 	}
 	return nil
+}
+
+// flushFolder makes the names in a folder durable.
+func flushFolder(folder string, flush func(*os.File) error) error {
+	names, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(flush(names), names.Close())
 }
