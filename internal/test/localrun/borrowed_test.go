@@ -1,6 +1,7 @@
 package localrun
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -31,20 +32,54 @@ func TestOthersServerIsNotTaken(t *testing.T) {
 	i.admin = fresh.URL("")
 	refused("which railhead dev has not made and would give new passwords") // the logins of this server's tests
 
+	// A cell of another name is in use.
+	i.admin, i.Cell = cell.URL(""), "local"
+	refused("has cell " + cell.Schema + " in use, which no railhead dev has made")
+	i.Cell = cell.Schema
+	budget := outbox.TimeBudget{HeartbeatStale: timeBudget.HeartbeatStale}
+	if err := install.SetTimeBudget(t.Context(), cell.URL(""), cell.Schema, budget, cellMark); err != nil {
+		t.Fatal(err)
+	}
+	refused("which railhead dev has not made and would give new passwords") // the cell is one of local runs now
+}
+
+// TestServerOfOthers: roles belong to the whole server, so a run gives its logins those of cells in other databases.
+func TestServerOfOthers(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(t.Context(), pgserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Stop(context.WithoutCancel(t.Context())) }) //nolint:errcheck // the test is over
+	at := server.URL("postgres", pgserver.Superuser)
+	i := &installation{Options: Options{Cell: "railhead", DatabaseURL: at}, admin: at}
+	if err := i.borrow(t.Context()); err != nil {
+		t.Errorf("an empty server: %v", err)
+	}
 	conn, err := i.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if err := i.isOwnCell(t.Context(), conn); err != nil {
-		t.Errorf("a database without the cell: %v", err)
+	for _, statement := range []string{
+		"CREATE ROLE railhead_executor", "CREATE ROLE railhead_relayer_login LOGIN IN ROLE railhead_executor",
+		"COMMENT ON ROLE railhead_relayer_login IS '" + loginMark + "'",
+		"CREATE ROLE group_of_ours IN ROLE railhead_executor",
+	} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
 	}
-	budget := outbox.TimeBudget{HeartbeatStale: timeBudget.HeartbeatStale}
-	if err := install.SetTimeBudget(t.Context(), cell.URL(""), cell.Schema, budget, cellMark); err != nil {
+	if err := i.borrow(t.Context()); err != nil {
+		t.Errorf("a server with the logins of an earlier run: %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE relayer_of_another LOGIN IN ROLE railhead_executor"); err != nil {
 		t.Fatal(err)
 	}
-	i.admin = cell.URL("")
-	refused("which railhead dev has not made and would give new passwords") // the cell is one of local runs now
+	err = i.borrow(t.Context())
+	if !errors.Is(err, ErrBadOptions) || !strings.Contains(err.Error(), "relayer_of_another") {
+		t.Errorf("a server on which another installation has the roles: %v", err)
+	}
 }
 
 // TestNoVariableLeadsElsewhere: what a shell exports for another installation does not reach a child of a local run.
