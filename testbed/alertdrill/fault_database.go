@@ -47,7 +47,13 @@ func databaseFaults() []fault {
 			wants: page("RailheadSuspensionOpen"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				_, err := w.admin.Exec(ctx, `SELECT `+cell+`.suspend_outbox('alerts', 'ROWS_MISSING', 'a run of the alerts', clock_timestamp())`)
-				return nil, err
+				if err != nil {
+					return nil, err
+				}
+				var since string
+				err = w.admin.QueryRow(ctx, `SELECT to_json(opened_at) #>> '{}' FROM `+cell+`.payment_outbox_suspensions
+				  WHERE accepted_at IS NULL`).Scan(&since)
+				return []string{"SINCE=" + since}, err
 			},
 			heal: func(context.Context, *world) error { return nil }, // the runbook's command ends it
 		},

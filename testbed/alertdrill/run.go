@@ -185,7 +185,9 @@ func (o Options) runFault(
 	ctx context.Context, w *world, watch *watcher, f fault, pairs map[string]string, sum *tally,
 ) error {
 	fail := func(format string, args ...any) {
-		sum.faults = append(sum.faults, f.name+": "+fmt.Sprintf(format, args...))
+		said := f.name + ": " + fmt.Sprintf(format, args...)
+		o.say("%s", said) // now too: a later fault may end the run
+		sum.faults = append(sum.faults, said)
 	}
 	sum.rules += len(f.wants)
 	begun := time.Now()
