@@ -135,6 +135,7 @@ func copied(t *testing.T) fstest.MapFS {
 var (
 	shellVariable = regexp.MustCompile(`\$\{?([A-Z][A-Z_]*)`)
 	listItem      = regexp.MustCompile(`(?m)^(?:[0-9]+\.|-|\|) `)
+	endsProcess   = regexp.MustCompile(`\bSIGKILL\b|\b[Rr]estart (it|them)\b|\bend (its|the) process\b`)
 	undoes        = regexp.MustCompile(`\b([Cc]ancel|[Cc]lose)`)
 )
 
@@ -200,6 +201,34 @@ func TestFirstTheActThenAnotherWay(t *testing.T) {
 		}
 	}
 	if steps < 3 {
+		t.Errorf("%d such steps were found", steps)
+	}
+}
+
+// TestFirstTheOrderlyEnd tests that each step which ends a process lets it record what it has sent: one SIGTERM
+// first, and SIGKILL only after the time that this may take.
+func TestFirstTheOrderlyEnd(t *testing.T) {
+	t.Parallel()
+	b, err := load(Files, metricsDoc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const waited = "only after the settings `drain` and `record_within`"
+	steps := 0
+	for name, text := range b.runbooks {
+		for _, step := range listItem.Split(text, -1) {
+			step = strings.Join(strings.Fields(step), " ")
+			if !endsProcess.MatchString(step) {
+				continue
+			}
+			steps++
+			term, kill := strings.Index(step, "SIGTERM"), strings.Index(step, "SIGKILL")
+			if term < 0 || kill >= 0 && (kill < term || !strings.Contains(step, waited)) {
+				t.Errorf("%s: first one SIGTERM, and SIGKILL only after `drain` and `record_within`: %s", name, step)
+			}
+		}
+	}
+	if steps < 5 {
 		t.Errorf("%d such steps were found", steps)
 	}
 }
