@@ -66,6 +66,7 @@ func Render(s Settings) ([]byte, error) {
 func (s Settings) funcs() template.FuncMap {
 	return template.FuncMap{
 		"d": s.duration, "s": s.seconds, "inc": s.increase, "links": links, "burns": burns, "senders": senders,
+		"turns":   turns,
 		"windows": func() []string { return []string{"5m", "30m", "1h", "6h", "3d"} },
 		// The bucket's label is "5000" or "5000.0", depending on the format of the scrape.
 		"latencyBucket": func() string {
@@ -132,6 +133,19 @@ func (s Settings) increase(selector, window string) (string, error) {
 	return fmt.Sprintf("%[1]s unless %[1]s offset %[2]s and on (job, instance) time() - process_start_time_seconds < "+
 		"%[3]s"+
 		" or increase(%[1]s[%[2]s])", selector, d, seconds), nil
+}
+
+// turn is how long reapers may be seen to complete no turn.
+type turn struct {
+	Window  string
+	Within  string // where none of the cell takes longer from one turn to the end of the next; empty: as long as it may
+	Overdue string // by how much a turn is overdue at least, after the window
+}
+
+// turns returns the windows in which some reaper has to complete a turn: a short one where all are to be as fast,
+// and one that is longer than the longest time between turns (10 min) and the longest turn (5 min) together.
+func turns() []turn {
+	return []turn{{"5m", "2m", "3m"}, {"20m", "", "5m"}}
 }
 
 // sender is a kind of component that alerts learn of by its own metrics.

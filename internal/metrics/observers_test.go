@@ -205,5 +205,8 @@ func TestTurnIsOverdue(t *testing.T) {
 		if got := read(t, set, "text/plain").samples["railhead_reaper_turn_overdue_seconds"]; got < c.low || got > c.high {
 			t.Errorf("due within %s: overdue for %v s, want %v to %v", c.within, got, c.low, c.high)
 		}
+		if got := read(t, set, "text/plain").samples["railhead_reaper_turn_within_seconds"]; got != c.within.Seconds() {
+			t.Errorf("due within %s: exported as %v s", c.within, got)
+		}
 	}
 }

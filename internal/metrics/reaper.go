@@ -18,6 +18,7 @@ type Reaper struct {
 	cycles     prometheus.Histogram
 	expired    prometheus.Counter
 	unread     prometheus.Gauge
+	within     prometheus.Gauge
 	due        atomic.Pointer[time.Time] // when the next turn should have succeeded; nil: no reaper has begun
 	repairs    map[string]prometheus.Counter
 }
@@ -50,6 +51,8 @@ func (s *Set) newReaper() *Reaper {
 		expired: s.counter("railhead_reaper_expired_total", "Instructions ended because they had expired."),
 		unread: s.gauge("railhead_reaper_unread_profiles",
 			"Rails whose profile in force this reaper can't read: it leaves their lost claims to others."),
+		within: s.gauge("railhead_reaper_turn_within_seconds",
+			"Within which time a turn that works follows another one and ends, by the time between turns and their timeout."),
 		repairs: make(map[string]prometheus.Counter),
 	}
 	repairs := s.counters("railhead_reaper_repairs_total", "Open claims of lost workers, by what became of them.",
@@ -104,7 +107,10 @@ func (r *Reaper) Turn(result reaper.Result, d time.Duration) {
 }
 
 // Due sets when the next turn should have succeeded.
-func (r *Reaper) Due(within time.Duration) { r.due.Store(new(time.Now().Add(within))) }
+func (r *Reaper) Due(within time.Duration) {
+	r.within.Set(within.Seconds())
+	r.due.Store(new(time.Now().Add(within)))
+}
 
 func (r *Reaper) overdue() float64 {
 	if due := r.due.Load(); due != nil {
