@@ -65,8 +65,8 @@ func Render(s Settings) ([]byte, error) {
 
 func (s Settings) funcs() template.FuncMap {
 	return template.FuncMap{
-		"d": s.duration, "s": s.seconds, "inc": s.increase, "links": links, "burns": burns, "senders": senders,
-		"turns":   turns,
+		"d": s.duration, "s": s.seconds, "inc": s.increase, "rose": s.rise, "links": links, "burns": burns,
+		"senders": senders, "turns": turns,
 		"windows": func() []string { return []string{"5m", "30m", "1h", "6h", "3d"} },
 		// The bucket's label is "5000" or "5000.0", depending on the format of the scrape.
 		"latencyBucket": func() string {
@@ -133,6 +133,23 @@ func (s Settings) increase(selector, window string) (string, error) {
 	return fmt.Sprintf("%[1]s unless %[1]s offset %[2]s and on (job, instance) time() - process_start_time_seconds < "+
 		"%[3]s"+
 		" or increase(%[1]s[%[2]s])", selector, d, seconds), nil
+}
+
+// rise is an expression for a gauge, of each process by itself, that is higher than a minute ago and was not 0 then;
+// with a window, for the lowest value that it had in it. A process that was away for some minutes goes on from its last
+// value.
+func (s Settings) rise(selector, window string) (string, error) {
+	short, err := s.duration("1m")
+	long, err2 := s.duration("5m")
+	if err := errors.Join(err, err2); err != nil {
+		return "", err
+	}
+	if window == "" {
+		return fmt.Sprintf("%[1]s > (last_over_time(%[1]s[%[2]s] offset %[3]s) > 0)", selector, long, short), nil
+	}
+	lowest, err := s.duration(window)
+	return fmt.Sprintf("min_over_time(%[1]s[%[2]s]) > (min_over_time(%[1]s[%[2]s] offset %[3]s) > 0)",
+		selector, lowest, short), err
 }
 
 // turn is how long reapers may be seen to complete no turn.

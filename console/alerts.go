@@ -69,7 +69,9 @@ func alertRows() ([]alertRow, error) {
 			continue
 		}
 		if at := slices.IndexFunc(rows, func(row alertRow) bool { return row.Name == rule.Alert }); at >= 0 {
-			rows[at].Severity += ", " + rule.Labels["severity"]
+			if severity := rule.Labels["severity"]; !strings.Contains(rows[at].Severity, severity) {
+				rows[at].Severity += ", " + severity
+			}
 			continue
 		}
 		rows = append(rows, alertRow{rule.Alert, rule.Labels["severity"], meaningOf(rule.Alert), shownAt[rule.Alert]})

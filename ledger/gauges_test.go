@@ -90,8 +90,11 @@ func TestGauges(t *testing.T) {
 				t.Errorf("as %s: %s is %v, want %v", login, what, got[what], want)
 			}
 		}
-		if len(g.Letters) != 1 || g.Letters[0] != (reader.LetterGauge{RailType: "bank", Reason: payment.DeadFailed,
-			Open: 1}) {
+		if len(g.Letters) != 1 || time.Since(g.Letters[0].OpenedAt).Abs() > time.Minute {
+			t.Fatalf("as %s: letters %v", login, g.Letters)
+		}
+		g.Letters[0].OpenedAt = time.Time{}
+		if g.Letters[0] != (reader.LetterGauge{RailType: "bank", Reason: payment.DeadFailed, Open: 1}) {
 			t.Errorf("as %s: letters %v", login, g.Letters)
 		}
 		if g.ClockOffset.Abs() > time.Second || g.DatabaseBytes < 1<<20 {
@@ -191,5 +194,32 @@ func TestGaugesSeeAHeldSnapshot(t *testing.T) {
 	}
 	if after := held(); after.XID != "" {
 		t.Errorf("still there after it ended: %+v", after)
+	}
+}
+
+// TestYoungestDeadLetter tests that the gauges of dead letters have the time at which the youngest open one was opened:
+// alerts tell one from another by it.
+func TestYoungestDeadLetter(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest, executor := openIngest(t, cell, 1), openExecutor(t, cell)
+	var all []payment.Instruction
+	for n := range 3 {
+		all = append(all, order(n))
+	}
+	if _, err := ingest.EnqueueBatch(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, executor, claimAll(t, executor), payment.ResultRefusedFinal, payment.Outcome{})
+	cell.Exec(`UPDATE railhead.payment_dead_letters l
+		SET opened_at = '2026-07-01 12:00:00.25Z'::timestamptz + w.place * interval '1 hour',
+		  status = CASE WHEN w.place = 3 THEN 'resolved' ELSE l.status END
+		FROM (SELECT d.outbox_id, row_number() OVER (ORDER BY d.outbox_id) AS place
+		  FROM railhead.payment_dead_letters d) w
+		WHERE w.outbox_id = l.outbox_id`)
+	want := time.Date(2026, time.July, 1, 14, 0, 0, 250_000_000, time.UTC) // of the second; the third is closed
+	letters := gaugesAs(t, cell, celltest.Auditor).Letters
+	if len(letters) != 1 || letters[0].Open != 2 || !letters[0].OpenedAt.Equal(want) {
+		t.Errorf("letters %v; want 2, the youngest of %s", letters, want)
 	}
 }

@@ -133,6 +133,8 @@ var (
 		"Participants of a rail with strict order whose head waits for an operator.", "rail")
 	orderBlockedAge = desc("railhead_order_blocked_age_seconds",
 		"How long the longest blocked head of a rail with strict order has waited for an operator.", "rail")
+	lettersOpened = desc("railhead_dead_letter_opened_timestamp_seconds",
+		"When the youngest open dead letter was opened, by the database's clock in Unix time; 0: none is open.", "reason")
 	railLetters = desc("railhead_dead_letters_open", "Open dead letters by rail.", "rail", "reason")
 	conflicts   = desc("railhead_conflicts_open", "Open contradictions between the record and a rail.")
 	paused      = desc("railhead_rail_paused", "Whether the rail is paused, and by whom.", "rail", "by")
@@ -166,7 +168,7 @@ var (
 // Describe implements prometheus.Collector.
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
-		depth, railRelayers, oldestDue, letters, stuck, unknown, orderBlocked, orderBlockedAge, railLetters,
+		depth, railRelayers, oldestDue, letters, lettersOpened, stuck, unknown, orderBlocked, orderBlockedAge, railLetters,
 		conflicts, paused, closedGates, components, heartbeat, deadTuples,
 		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, unconfirmed, untaken, eventsHeld,
 		clockOffset, up, statsAge,
@@ -267,9 +269,10 @@ func collectLetters(ch chan<- prometheus.Metric, g *reader.Gauges) {
 			byRail[key{rail.RailType, reason}] = 0
 		}
 	}
-	byReason := make(map[payment.DeadReason]int64)
+	byReason, openedAt := make(map[payment.DeadReason]int64), make(map[payment.DeadReason]float64)
 	for _, each := range g.Letters {
 		byReason[each.Reason] += each.Open
+		openedAt[each.Reason] = max(openedAt[each.Reason], float64(each.OpenedAt.UnixMilli())/1000)
 		rail := each.RailType
 		if !known[rail] {
 			rail = otherRail
@@ -278,6 +281,7 @@ func collectLetters(ch chan<- prometheus.Metric, g *reader.Gauges) {
 	}
 	for _, reason := range payment.DeadReasons() {
 		gauge(ch, letters, float64(byReason[reason]), string(reason))
+		gauge(ch, lettersOpened, openedAt[reason], string(reason))
 	}
 	for at, open := range byRail {
 		gauge(ch, railLetters, float64(open), at.rail, string(at.reason))

@@ -51,8 +51,9 @@ func someGauges() reader.Gauges {
 	return reader.Gauges{
 		Rails: []reader.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Relayers: 2, Paused: true,
 			PausedByItself: true}},
-		Letters: []reader.LetterGauge{{RailType: "bank", Reason: payment.DeadConflict, Open: 2},
-			{RailType: "gone", Reason: payment.DeadConflict, Open: 1}},
+		Letters: []reader.LetterGauge{
+			{RailType: "bank", Reason: payment.DeadConflict, Open: 2, OpenedAt: time.UnixMilli(1_790_000_000_123)},
+			{RailType: "gone", Reason: payment.DeadConflict, Open: 1, OpenedAt: time.UnixMilli(1_780_000_000_000)}},
 	}
 }
 
@@ -75,7 +76,8 @@ func TestReadingFails(t *testing.T) {
 				`railhead_dead_letters_open{rail="bank",reason="CONFLICT"}`:  2,
 				`railhead_dead_letters_open{rail="other",reason="CONFLICT"}`: 1,
 				`railhead_rail_paused{by="itself",rail="bank"}`:              1, `railhead_rail_paused{by="person",rail="bank"}`: 0,
-				"railhead_conflicts_open": 3,
+				"railhead_conflicts_open": 3, `railhead_dead_letter_opened_timestamp_seconds{reason="CONFLICT"}`: 1_790_000_000.123,
+				`railhead_dead_letter_opened_timestamp_seconds{reason="FAILED"}`: 0,
 			})
 			if err != nil {
 				t.Error(err)

@@ -63,6 +63,7 @@ type LetterGauge struct {
 	RailType string
 	Reason   payment.DeadReason
 	Open     int64
+	OpenedAt time.Time // when the youngest of them was opened, by the database's clock
 }
 
 // ComponentGauge counts the components of a kind with the same freshness.

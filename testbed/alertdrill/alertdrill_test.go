@@ -70,7 +70,7 @@ func TestEveryRuleHasItsFault(t *testing.T) {
 			wanted[key]++
 		}
 	}
-	known := make(map[string]bool)
+	known, ruled := make(map[string]bool), make(map[string]bool)
 	for _, rule := range rules {
 		if rule.Alert == "" {
 			continue
@@ -80,10 +80,12 @@ func TestEveryRuleHasItsFault(t *testing.T) {
 		if wanted[key] != 1 {
 			t.Errorf("%s has %d faults, want one", key, wanted[key])
 		}
-		delete(wanted, key)
+		ruled[key] = true
 	}
 	for key := range wanted {
-		t.Errorf("%s has a fault and no rule", key)
+		if !ruled[key] {
+			t.Errorf("%s has a fault and no rule", key)
+		}
 	}
 	pairs, err := explained()
 	if err != nil {
