@@ -22,7 +22,8 @@ const (
 
 // fallBack runs after a failed turn. It first records the outcomes without a claim, and one by one
 // if they fail together. Then it claims each lane by itself, halving the number of rows after each
-// failure, so that one row that can't be claimed stops no other.
+// failure, so that one row that can't be claimed stops no other. It claims no lane of which too many outcomes are
+// unrecorded.
 func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
 	defer func() { releaseAll(reserved) }()
 	if err := l.recordAlone(ctx); err != nil {
@@ -33,6 +34,9 @@ func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(reserved)) {
+		if !l.mayGoOn(name, reserved[name].lane) {
+			continue
+		}
 		claimed, part, err := l.claimHalves(ctx, sends, name, reserved[name])
 		total += claimed
 		if err != nil {
@@ -95,7 +99,7 @@ func (l *loop) recordAlone(ctx context.Context) error {
 				"claim", outcome.Claim.AttemptNo, "result", outcome.Result,
 				"rail_reference", outcome.RailReference, "error", err)
 			l.flight.lost(one)
-			l.late = append(l.late, lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait), tries: 1})
+			l.keep(lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait), tries: 1})
 			if stuck++; stuck == stuckMax {
 				l.flight.back(outcomes[n+1:]) // each costs a lock timeout of one second
 				return nil

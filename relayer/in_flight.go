@@ -17,6 +17,7 @@ type inFlight struct {
 	// slow contains claims of which an outcome went by the slow path. Their row is removed by
 	// CloseClaims, which checks each member, and never by count.
 	slow    map[payment.ID]bool
+	late    map[string]int // outcomes that are kept for the slow path, by rail
 	callers callers
 }
 

@@ -44,6 +44,8 @@ type lane struct {
 	wentBack bool
 	calls    *atomic.Int64 // calls under way, including those of earlier profiles
 	queue    schedule.Lane // decides how many slots a turn asks for, and when
+	// overfullSaid is when it was last logged that too many outcomes are unrecorded.
+	overfullSaid time.Time
 }
 
 // lanes contains the rails that this process serves, by name.

@@ -93,8 +93,8 @@ func (r *Relayer) wakeAll() {
 // waiting counts the outcomes of all loops that are not recorded.
 func (r *Relayer) waiting() int {
 	n := 0
-	for _, each := range r.loops {
-		n += each.flight.waiting()
+	for _, held := range r.unrecorded() {
+		n += held
 	}
 	return n
 }

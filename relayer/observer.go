@@ -100,8 +100,10 @@ type LaneState struct {
 	Limit    int // the most that may be under way
 	Breaker  rails.BreakerState
 	// Rate is how many calls a second may be started now; 0 means no bound.
-	Rate    float64
-	Stopped bool // not claimed: suspended after a failover, or its rows can't be claimed
+	Rate float64
+	// Stopped is set if the lane is not claimed: it is suspended after a failover, its rows can't be
+	// claimed, or too many of its outcomes are not recorded yet.
+	Stopped bool
 }
 
 // Lanes returns the state of every lane. It does not use the database.
@@ -110,13 +112,13 @@ func (r *Relayer) Lanes() []LaneState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	states := make([]LaneState, 0, len(l.byRail))
-	now := time.Now()
+	now, held := time.Now(), r.unrecorded()
 	for name, one := range l.byRail {
 		allowed, _ := r.allows(one)
 		states = append(states, LaneState{
 			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
 			Rate:    one.guard.Rate(),
-			Stopped: one.queue.StoppedFor(now) > 0 || !allowed,
+			Stopped: one.queue.StoppedFor(now) > 0 || !allowed || r.overfull(one, held[name]) != "",
 		})
 	}
 	return states
@@ -127,7 +129,7 @@ func (r *Relayer) laneReports() []outbox.LaneReport {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
+	now, held := time.Now(), r.unrecorded()
 	reports := make([]outbox.LaneReport, 0, len(l.byRail))
 	for _, name := range slices.Sorted(maps.Keys(l.byRail)) {
 		one := l.byRail[name]
@@ -141,6 +143,7 @@ func (r *Relayer) laneReports() []outbox.LaneReport {
 			report.Suspended = cmp.Or(r.guard.Reason(),
 				"the database has not yet been compared with what the components remember")
 		}
+		report.Suspended = cmp.Or(report.Suspended, r.overfull(one, held[name]))
 		if report.Breaker == string(rails.BreakerOpen) {
 			report.OpenMS = one.guard.WakeIn().Milliseconds()
 		}

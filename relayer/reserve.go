@@ -58,9 +58,14 @@ func (r *Relayer) reserve(now time.Time, limit int) map[string]*reservation {
 	server, budget := r.guard.Server(), r.budget.current()
 	reserved := make(map[string]*reservation, len(l.byRail))
 	asks := make([]*schedule.Ask, 0, len(l.byRail)) // in map order, which differs each time
+	held := r.unrecorded()
 	for name, one := range l.byRail {
 		free := one.queue.Begin(now)
 		claimed, goesOn := r.allows(one)
+		if why := r.overfull(one, held[name]); why != "" {
+			r.sayOverfull(name, one, why, now)
+			continue
+		}
 		if claimed && !one.paused && !one.outdated && free {
 			slots := &reservation{lane: one, server: server, budget: budget, goesOn: goesOn}
 			slots.ask = schedule.Ask{Lane: &one.queue, Reserve: slots.reserve}

@@ -116,7 +116,7 @@ func (l *loop) noteRecorded(outcomes, late []payment.Outcome) {
 	isLate := make(map[payment.ID]bool, len(late))
 	for _, outcome := range late {
 		isLate[outcome.AttemptID] = true
-		l.late = append(l.late, lateOutcome{outcome: outcome})
+		l.keep(lateOutcome{outcome: outcome})
 	}
 	in := make([]payment.Outcome, 0, len(outcomes))
 	for _, outcome := range outcomes {
@@ -147,6 +147,7 @@ const (
 // ledger has them. An outcome that can't be recorded moves behind the others, and delays none of
 // them.
 func (l *loop) recordLate(ctx context.Context) error {
+	defer func() { l.flight.noteLate(l.late) }()
 	now, tried := time.Now(), 0
 	for left := len(l.late); left > 0; left-- {
 		if tried == lateMax {

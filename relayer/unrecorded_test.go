@@ -1,0 +1,46 @@
+package relayer_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestNothingIsSentWhileNothingIsRecorded tests an archive that takes claims and no outcomes, as with a corrupt index
+// that only outcomes use: few more payments are sent than may be in flight, the heartbeat says why, and all goes on
+// once outcomes are taken again.
+func TestNothingIsSentWhileNothingIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 16`))
+	const all, most = 200, 100
+	w.do(`CREATE FUNCTION railhead.refuse_in_a_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE EXCEPTION USING ERRCODE = 'XX002', MESSAGE = 'the index is corrupt'; END $$`)
+	w.do(`GRANT EXECUTE ON FUNCTION railhead.refuse_in_a_test() TO PUBLIC`)
+	w.do(`CREATE TRIGGER refused_by_the_test BEFORE INSERT ON railhead.payment_outbox_attempts
+		FOR EACH ROW WHEN (NEW.state = 'DISPATCHED') EXECUTE FUNCTION railhead.refuse_in_a_test()`)
+	for n := range all {
+		w.enqueue(fmt.Sprintf("instruction-%d", n))
+	}
+	r := w.run(config())
+	sent, since := 0, time.Now()
+	w.seen.await(t, func() error {
+		if now := len(w.bank.Requests()); now != sent || now == 0 {
+			sent, since = now, time.Now()
+		}
+		if quiet := time.Since(since); quiet < 2*time.Second {
+			return fmt.Errorf("%d are sent, the last one %s ago", sent, quiet)
+		}
+		return nil
+	})
+	if sent > most {
+		t.Errorf("%d of %d payments are sent, and no outcome is recorded; want at most %d", sent, all, most)
+	}
+	same(t, "outcomes", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE state <> 'DISPATCHING'`), 0)
+	same(t, "held", r.lane("bank").Stopped, true)
+	w.awaitText("true", `SELECT bool_and(activity NOT LIKE '0 answers%'
+		AND lanes::text LIKE '%can not be recorded%')::text FROM railhead.outbox_heartbeats WHERE kind = 'relayer'`)
+	w.do(`DROP TRIGGER refused_by_the_test ON railhead.payment_outbox_attempts`)
+	w.awaitText(strconv.Itoa(all), `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
+	same(t, "sends", len(w.bank.Requests()), all)
+}
