@@ -92,3 +92,31 @@ func QuarantineCode(sqlState string) string {
 func IsPutBack(sqlState string) bool {
 	return sqlState == StatePutBack || sqlState == "23505"
 }
+
+// IsOfRow reports whether an SQLSTATE of the claim or expiry of one row is about what that row has: it
+// fails again until an operator has corrected it, and says nothing about others. So it is with a value
+// (class 22), a constraint (23), an exception that a function raises (P0), a refusal of Railhead (RH), and
+// stored data that can't be read (XX001). Every other one is about the session, the server, its resources,
+// its locks, the schema or its grants: it passes, or it is every row's.
+func IsOfRow(sqlState string) bool {
+	switch {
+	case len(sqlState) != 5, sqlState == StateContended, sqlState == StateBusy:
+		return false
+	default:
+		return slices.Contains([]string{"22", "23", "P0", "RH"}, sqlState[:2]) || sqlState == "XX001"
+	}
+}
+
+// IsAway reports whether an SQLSTATE means that the server, or a session on it, can't be had now: the
+// connection (class 08), the state of its transaction or a server that can't be written to (25), the login
+// (28), too many connections, and a server that stops or starts (57P). Other rows, or fewer, fail too.
+func IsAway(sqlState string) bool {
+	switch {
+	case len(sqlState) != 5:
+		return true // not an error of the server
+	case sqlState[:3] == "57P", sqlState == "53300":
+		return true
+	default:
+		return slices.Contains([]string{"08", "25", "28"}, sqlState[:2])
+	}
+}

@@ -1,8 +1,10 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
@@ -31,20 +33,26 @@ func (r *Reaper) expire(ctx context.Context, result *Result) error {
 	return err
 }
 
-// eachMax bounds the rows that one turn expires one by one.
-const eachMax = 20
+// Bounds of a turn that expires rows one by one.
+const (
+	eachMax   = 20
+	lockedMax = 3 // rows that may wait for a lock, a second each
+)
 
 // expireEach expires rows one by one, so that a row that the archive rejects does not keep the
 // others from expiring. It quarantines such rows for an operator, but only if another row could be
-// ended: if none can, the archive is at fault and not the rows. A row that was put back after its
-// payment ended is quarantined in any case: the fault is its own.
+// ended: if none can, the archive is at fault and not the rows. A row that failed for a reason that is
+// not its own (outbox.IsOfRow), such as a lock or a full disk, is tried again in the next turn, and that is
+// an error of this one. A row that was put back after its payment ended is quarantined in any case: the
+// fault is its own.
 func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outbox.Expired, err error) {
 	ids, err := r.store.ExpiredIDs(ctx, eachMax)
 	if err != nil {
 		return nil, err
 	}
 	var suspects []payment.ID
-	var cause error
+	var cause, passing error
+	locked := 0
 	for _, id := range ids {
 		ended, err := r.store.ExpireOnly(ctx, r.config.WorkerID, id)
 		switch {
@@ -54,16 +62,24 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outb
 			if err := r.quarantine(ctx, result, []payment.ID{id}, err); err != nil {
 				return expired, err
 			}
-		case refused(err):
+		case outbox.IsOfRow(service.SQLState(err)):
 			suspects, cause = append(suspects, id), err
+		case refused(err):
+			passing = fmt.Errorf("instruction %s has expired, and can't be ended now: %w", id, err)
+			if errors.Is(err, outbox.ErrLockTimeout) {
+				locked++
+			}
 		default:
 			return expired, err
 		}
+		if locked == lockedMax {
+			break
+		}
 	}
 	if len(expired) == 0 {
-		return nil, cause // nil if every row found was put back
+		return nil, cmp.Or(cause, passing) // nil if every row found was put back
 	}
-	return expired, r.quarantine(ctx, result, suspects, cause)
+	return expired, errors.Join(r.quarantine(ctx, result, suspects, cause), passing)
 }
 
 func (r *Reaper) quarantine(ctx context.Context, result *Result, ids []payment.ID, cause error) error {

@@ -105,9 +105,9 @@ func (r *Reaper) repaired(ctx context.Context, outcome payment.Outcome, result *
 }
 
 // refused reports whether the server rejected the statement: nothing was recorded, and fewer rows
-// at once may succeed. A broken connection is not a rejection.
+// at once may succeed. A broken connection, or a server or login that can't be used, is not a rejection.
 func refused(err error) bool {
-	return !errors.Is(err, outbox.ErrCommitUnknown) && service.SQLState(err) != ""
+	return err != nil && !errors.Is(err, outbox.ErrCommitUnknown) && !outbox.IsAway(service.SQLState(err))
 }
 
 func (r *Reaper) outcome(found outbox.StaleClaim) payment.Outcome {

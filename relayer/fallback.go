@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/clock"
@@ -26,6 +27,9 @@ const (
 // unrecorded.
 func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
 	defer func() { releaseAll(reserved) }()
+	if deniesLogin(cause) {
+		return 0, cause // each further try is one more failed login
+	}
 	if err := l.recordAlone(ctx); err != nil {
 		return 0, err
 	}
@@ -143,8 +147,9 @@ func (l *loop) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []
 
 // isolate determines whether single rows are at fault. It claims each of the rows that a claim
 // takes first by itself. If one can be claimed, or works is set because others could, those that
-// failed are quarantined for an operator. If none can, the lane is at fault, and isolate returns
-// the cause. A row that another session has locked proves neither; the next turn tries it again. A
+// failed for what they have (outbox.IsOfRow) are quarantined for an operator; those that failed for
+// another reason are tried again. If none can, the lane is at fault, and isolate returns the cause. A
+// row that another session has locked proves neither; the next turn tries it again. A
 // row that was put back after its payment ended is quarantined in any case: the fault is its own.
 func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservation, works bool) error {
 	heads, err := l.store.DueIDs(ctx, name, poisonHeads)
@@ -153,7 +158,7 @@ func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 	}
 	one := map[string]*reservation{name: slots}
 	var suspects []payment.ID
-	var cause error
+	var cause, ofRow error
 	elsewhere := false
 	for _, id := range heads {
 		claim := l.request(one)
@@ -173,7 +178,9 @@ func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 			}
 			elsewhere = true
 		case rejectedByServer(err):
-			suspects, cause = append(suspects, id), err
+			if cause = err; outbox.IsOfRow(service.SQLState(err)) {
+				suspects, ofRow = append(suspects, id), err
+			}
 		default:
 			return err
 		}
@@ -181,7 +188,7 @@ func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 	switch {
 	case works:
 		l.lanes.works(name)
-		return l.quarantine(ctx, suspects, cause)
+		return l.quarantine(ctx, suspects, ofRow)
 	case elsewhere:
 		return nil
 	default:
@@ -223,16 +230,12 @@ func unavailable(err error) bool {
 		return true
 	}
 	state := service.SQLState(err)
-	if len(state) < 2 {
-		return true
-	}
-	switch state[:2] {
-	case "08", "25", "40", "57": // connection, transaction state, lost races, shutdown and cancel
-		return true
-	default:
-		return state == "53300" // too many connections
-	}
+	// Lost races, and cancelled statements.
+	return outbox.IsAway(state) || state[:2] == "40" || state[:2] == "57"
 }
+
+// deniesLogin reports whether the server refuses the login of this process, as after a change of its password.
+func deniesLogin(err error) bool { return strings.HasPrefix(service.SQLState(err), "28") }
 
 // rejectedByServer reports whether the server rejected the statement, so that other rows may
 // succeed.

@@ -41,6 +41,12 @@ func TestNothingIsSentWhileNothingIsRecorded(t *testing.T) {
 	w.awaitText("true", `SELECT bool_and(activity NOT LIKE '0 answers%'
 		AND lanes::text LIKE '%can not be recorded%')::text FROM railhead.outbox_heartbeats WHERE kind = 'relayer'`)
 	w.do(`DROP TRIGGER refused_by_the_test ON railhead.payment_outbox_attempts`)
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	same(t, "outcomes of one that was stopped", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts
+		WHERE state = 'DISPATCHED'`), sent)
+	w.run(config())
 	w.awaitText(strconv.Itoa(all), `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
 	same(t, "sends", len(w.bank.Requests()), all)
 }
