@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/clock"
@@ -94,65 +93,4 @@ func (r *Relayer) testNotifier(ctx context.Context) {
 			r.log.InfoContext(ctx, "notifications arrive again")
 		}
 	}
-}
-
-// drain stops claiming, lets sends finish, and records their outcomes. What was never sent is given
-// back as NOT_SENT. A send that is still under way after the drain time is cancelled: its outcome
-// is UNKNOWN, and is recorded as that.
-func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc) {
-	r.stopping.Store(true)
-	r.ready.Refuse("stopping")
-	within := r.budget.finishing().drain
-	until := time.Now().Add(within)
-	overdue := time.AfterFunc(within, func() {
-		r.log.Warn("drain time is over: cancelling the remaining sends")
-		stopSends(errors.New("the relayer's drain time is over"))
-	})
-	defer overdue.Stop()
-	var all sync.WaitGroup
-	for _, each := range r.loops {
-		all.Go(func() { each.drain(sends, until) })
-	}
-	all.Wait()
-}
-
-func (l *loop) drain(sends context.Context, until time.Time) {
-	done := make(chan struct{})
-	go func() {
-		l.flight.sending.Wait() // adapters return as soon as their context ends
-		l.flight.close()
-		close(done)
-	}()
-	for waiting := true; waiting; {
-		select {
-		case <-done:
-			waiting = false
-		case <-l.wake:
-			l.recordRest(sends)
-		}
-	}
-	// Keep trying to record outcomes until the drain time is over, and for at least RecordWithin.
-	until = maxTime(until, time.Now().Add(l.budget.finishing().record))
-	for try := 0; l.unrecorded() > 0 && time.Now().Before(until); try++ {
-		l.retryLateNow()
-		before := l.unrecorded()
-		if l.recordRest(sends) != nil || l.unrecorded() >= before {
-			// The server may have been started again or promoted, and a refusal is recorded only
-			// after a check of it.
-			if err := l.checkOnce(sends); err != nil {
-				l.log.Warn("the server can't be checked", "error", err)
-			}
-			time.Sleep(backOff(try))
-		}
-	}
-	if left := l.unrecorded(); left > 0 {
-		l.log.Error("outcomes could not be recorded; the reaper will record them as unknown", "outcomes", left)
-	}
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

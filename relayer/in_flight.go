@@ -12,6 +12,7 @@ import (
 type inFlight struct {
 	mu       sync.Mutex
 	sending  sync.WaitGroup
+	calls    atomic.Int64 // calls under way, which sending counts as well
 	answered []payment.Outcome
 	open     map[payment.ID]int // outcomes that a claim still lacks
 	// slow contains claims of which an outcome went by the slow path. Their row is removed by
@@ -34,6 +35,7 @@ const idleCallersMax = 64
 // send makes a call on an idle goroutine, or on a new one.
 func (f *inFlight) send(call func()) {
 	f.sending.Add(1)
+	f.calls.Add(1)
 	select {
 	case f.callers.calls <- call:
 	default:
@@ -44,6 +46,7 @@ func (f *inFlight) send(call func()) {
 func (f *inFlight) serve(call func()) {
 	for more := true; more; {
 		call()
+		f.calls.Add(-1)
 		f.sending.Done()
 		if f.callers.idle.Add(1) > idleCallersMax {
 			f.callers.idle.Add(-1)

@@ -98,3 +98,12 @@ func (r *Relayer) waiting() int {
 	}
 	return n
 }
+
+// sending counts the calls under way of all loops.
+func (r *Relayer) sending() int {
+	n := 0
+	for _, each := range r.loops {
+		n += int(each.flight.calls.Load())
+	}
+	return n
+}
