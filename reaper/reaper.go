@@ -215,14 +215,16 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	if err := r.turnBeat(ctx); err != nil {
 		return Result{}, err
 	}
-	if err := r.readPolicies(ctx); err != nil {
-		return Result{}, err
+	// While another session keeps the profiles locked, repairs wait, and nothing else.
+	unread := r.readPolicies(ctx)
+	if unread != nil && !errors.Is(unread, outbox.ErrLockTimeout) {
+		return Result{}, unread
 	}
 	result := Result{Grace: r.inGrace(r.guard.Server(), time.Now()), Suspended: r.guard.Suspended(), Unread: len(r.unread)}
 	r.lastTurn = time.Now()
 	// The steps are independent: each runs even if another fails.
-	var faults []error
-	if !result.Grace {
+	faults := []error{unread}
+	if !result.Grace && unread == nil {
 		faults = append(faults, r.repair(ctx, &result))
 	}
 	if !result.Suspended {

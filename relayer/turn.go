@@ -22,7 +22,8 @@ func (l *loop) turn(ctx, sends context.Context, scan bool) (int, error) {
 	defer cancel()
 	if err := l.upkeep(work); err != nil {
 		l.failed(err)
-		return 0, err
+		l.scanOwed = scan
+		return 0, l.recordAnyway(work, err)
 	}
 	outcomes, finished := l.flight.collect(l.config.RecordMax)
 	begun := clock.Now()
@@ -98,6 +99,21 @@ func (l *loop) upkeep(ctx context.Context) error {
 		return err
 	}
 	return l.recordLate(ctx)
+}
+
+// recordAnyway records outcomes in a turn that may not claim, because its upkeep failed: they need none of what that
+// reads. While another session keeps a table of it locked, the turn is no failure, after which the next one would be
+// delayed.
+func (l *loop) recordAnyway(ctx context.Context, cause error) error {
+	if outbox.Unfit(cause) || deniesLogin(cause) {
+		return cause
+	}
+	if err := errors.Join(l.recordAlone(ctx), l.recordLate(ctx)); err != nil || !errors.Is(cause, outbox.ErrLockTimeout) {
+		return errors.Join(cause, err)
+	}
+	l.log.WarnContext(ctx, "nothing is claimed until what a claim depends on can be read; outcomes are recorded",
+		"error", cause)
+	return nil
 }
 
 // noteRecorded updates the in-flight set after a turn has committed: outcomes that were recorded

@@ -96,9 +96,9 @@ const forgetMost = 20_000
 // ForgetHeartbeats removes components without a heartbeat for the given time and without
 // an open claim, at most forgetMost of them.
 func (e *Executor) ForgetHeartbeats(ctx context.Context, silent time.Duration) (int64, error) {
-	tag, err := e.db.Pool.Exec(ctx, e.db.SQL["forget_heartbeats"], silent.Milliseconds(), forgetMost)
+	forgotten, err := e.db.Exec(ctx, e.db.SQL["forget_heartbeats"], silent.Milliseconds(), forgetMost)
 	if err != nil {
 		return 0, fmt.Errorf("forgetting heartbeats: %w", err)
 	}
-	return tag.RowsAffected(), nil
+	return forgotten, nil
 }

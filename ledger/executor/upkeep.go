@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -91,12 +90,18 @@ func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox
 	if err != nil {
 		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: its lanes: %w", beat.Name, err)
 	}
-	err = e.db.Pool.QueryRow(ctx, e.db.SQL["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version,
-		beat.Status, store.Bound(beat.Activity, 500), b.HeartbeatStale.Milliseconds(), time.Now(),
-		store.Timestamp(beat.Looked), beat.Vouched, b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(),
-		b.Version, string(lanes)).
-		Scan(append([]any{&pulse.Beats}, budget.Columns()...)...)
-	if errors.Is(err, pgx.ErrNoRows) {
+	known := false
+	err = store.ReadError(e.db.Batch(ctx, func(tx *store.Transaction) {
+		tx.Queue(e.db.SQL["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version,
+			beat.Status, store.Bound(beat.Activity, 500), b.HeartbeatStale.Milliseconds(), time.Now(),
+			store.Timestamp(beat.Looked), beat.Vouched, b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(),
+			b.Version, string(lanes)).
+			Query(store.Each(func(row pgx.CollectableRow) error {
+				known = true
+				return row.Scan(append([]any{&pulse.Beats}, budget.Columns()...)...)
+			}))
+	}))
+	if err == nil && !known {
 		err = fmt.Errorf("%w: it was started since the last check; or a component of another kind has this name",
 			outbox.ErrServerChanged)
 	}
@@ -108,19 +113,28 @@ func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox
 }
 
 // Rails reads the profiles in force. While a suspension is open, it also reads the rules of
-// earlier versions that apply (RailRow.DoubtedUnder).
+// earlier versions that apply (RailRow.DoubtedUnder). Its error is outbox.ErrLockTimeout while
+// another session keeps one of the tables locked.
 func (e *Executor) Rails(ctx context.Context) ([]outbox.RailRow, error) {
-	rails, err := store.ReadRails(ctx, e.db)
+	var rails []outbox.RailRow
+	err := e.db.Batch(ctx, func(tx *store.Transaction) {
+		tx.Queue(e.db.SQL["rails"]).Query(func(rows pgx.Rows) (err error) {
+			rails, err = store.RailsOf(rows)
+			return err
+		})
+		tx.Queue(e.db.SQL["rules_while_suspended"]).Query(func(rows pgx.Rows) error { return takeRules(rows, rails) })
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the rails: %w", store.ReadError(err))
 	}
-	rows, err := e.db.Pool.Query(ctx, e.db.SQL["rules_while_suspended"])
-	if err != nil {
-		return nil, fmt.Errorf("reading the rules of suspended rails: %w", err)
-	}
+	return rails, nil
+}
+
+// takeRules takes the rows of rules_while_suspended.sql into those of their rails.
+func takeRules(rows pgx.Rows, rails []outbox.RailRow) error {
 	var name string
 	var rules []byte
-	_, err = pgx.ForEachRow(rows, []any{&name, &rules}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&name, &rules}, func() error {
 		n := slices.IndexFunc(rails, func(r outbox.RailRow) bool { return r.RailType == name })
 		if n < 0 { // registered since
 			return nil
@@ -132,7 +146,7 @@ func (e *Executor) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 		return json.Unmarshal(rules, &rails[n].DoubtedUnder)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the rules of suspended rails: %w", err)
+		return fmt.Errorf("the rules of suspended rails: %w", err)
 	}
-	return rails, nil
+	return nil
 }
