@@ -81,7 +81,9 @@ func (r *Relayer) call(
 		outcome.Latency = time.Since(sent)
 	}
 	if refused.railRefuses {
-		r.pauseRail(ctx, claim.RailType, result)
+		r.pauses.want(claim.RailType, claim.Action, result)
+	} else if accepts(result) {
+		r.pauses.passed(claim.RailType, claim.Action, r.config.StoreTimeout)
 	}
 	endCall(span, outcome)
 	return outcome
@@ -285,21 +287,6 @@ func (unservedRail) Send(context.Context, rails.Send) rails.Result {
 
 func notSent(why string) rails.Result {
 	return rails.Result{Result: payment.ResultNotSent, Message: why, OwnStop: true}
-}
-
-func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.Result) {
-	// The deadline of the call may be near; the pause has its own.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
-	defer cancel()
-	paused, err := r.store.PauseRail(ctx, railType,
-		"the rail refuses our credentials, route or form: "+result.Code+" "+result.Message)
-	switch {
-	case err != nil:
-		r.log.ErrorContext(ctx, "rail refuses us and can't be paused", "rail_type", railType, "error", err)
-	case paused:
-		r.log.ErrorContext(ctx, "rail paused: it refuses our credentials, route or form", "rail_type", railType, "code",
-			result.Code)
-	}
 }
 
 func jitter() float64 { return rand.Float64()*2 - 1 }

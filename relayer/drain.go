@@ -27,6 +27,10 @@ func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc
 		all.Go(func() { each.drain(sends, until) })
 	}
 	all.Wait()
+	// A pause may not be lost: the next process would make as many calls again that are refused.
+	for _, railType := range r.pauses.settle(maxTime(until, time.Now().Add(r.budget.finishing().record))) {
+		r.log.Error("rail refuses us, and its pause is not recorded: pause it by hand", "rail_type", railType)
+	}
 }
 
 func (l *loop) drain(sends context.Context, until time.Time) {

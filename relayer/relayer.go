@@ -46,6 +46,7 @@ type Relayer struct {
 	load     loadDetector
 	guard    *lineage.Guard
 	budget   budget
+	pauses   *pauses
 	checking sync.Mutex // serializes the checks of loops that drain; before that, only the primary loop checks
 	beating  sync.Mutex // serializes heartbeats: a later one must not report less than an earlier one
 	loops    []*loop
@@ -78,7 +79,7 @@ func New(config Config, store Store, notifier Notifier, open OpenRail, watch Obs
 	}
 	r := &Relayer{
 		spans: spans{config.Tracer}, config: config, store: store, guard: guard, notifier: notifier,
-		open: open, watch: watch, log: log,
+		open: open, watch: watch, log: log, pauses: newPauses(),
 		notified: make(chan struct{}, 1), more: make(chan struct{}, 1),
 	}
 	r.beatAt.Mark()
@@ -109,6 +110,7 @@ func (r *Relayer) Run(ctx context.Context) error {
 	side.Go(func() { r.notifier.Listen(background, r.notify) })
 	side.Go(func() { r.beat(background) })
 	side.Go(func() { r.testNotifier(background) })
+	side.Go(func() { r.pauseRails(background) })
 
 	work, stopWork := context.WithCancel(ctx)
 	defer stopWork()

@@ -66,6 +66,9 @@ func (r *Relayer) reserve(now time.Time, limit int) map[string]*reservation {
 			r.sayOverfull(name, one, why, now)
 			continue
 		}
+		if r.pauses.holds(name, r.config.StoreTimeout) {
+			continue
+		}
 		if claimed && !one.paused && !one.outdated && free {
 			slots := &reservation{lane: one, server: server, budget: budget, goesOn: goesOn}
 			slots.ask = schedule.Ask{Lane: &one.queue, Reserve: slots.reserve}
