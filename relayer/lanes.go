@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,8 @@ type lane struct {
 	order   outbox.Order
 	rail    rails.Rail
 	guard   *rails.Guard
-	read    []byte // the profile as read from the database
+	elders  []*rails.Guard // of earlier profiles whose calls are under way: they take slots of this one
+	read    []byte         // the profile as read from the database
 	paused  bool
 	// outdated is set if the database has another profile in force under this number, and it could
 	// not be opened.
@@ -187,7 +189,11 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 		closeRail(current.rail)
 		calls = current.calls
 	}
-	opened := &lane{profile: profile, order: profile.Ordering.Lane(),
+	var elders []*rails.Guard
+	if current != nil {
+		elders = append(slices.Clone(current.elders), current.guard)
+	}
+	opened := &lane{elders: elders, profile: profile, order: profile.Ordering.Lane(),
 		rail: rail, guard: guard, calls: calls, read: row.Profile,
 		wentBack: l.forgotten[row.RailType] || current != nil && current.wentBack}
 	opened.note(row)
@@ -197,6 +203,16 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	r.log.InfoContext(ctx, "serving rail", "rail_type", row.RailType, "profile_version", row.ProfileVersion,
 		"concurrency", guard.Limit(), "render_version", rail.RenderVersion())
 	return nil
+}
+
+// inFlight counts the slots that are taken, those of earlier profiles included. The caller holds the lock of the lanes.
+func (l *lane) inFlight() int {
+	n := l.guard.InFlight()
+	l.elders = slices.DeleteFunc(l.elders, func(elder *rails.Guard) bool {
+		n += elder.InFlight()
+		return elder.InFlight() == 0 // none of its permits is reserved any more
+	})
+	return n
 }
 
 // note takes from a row what may change without a new profile. A restore may have given the number

@@ -135,7 +135,7 @@ func (r *Relayer) laneReports() []outbox.LaneReport {
 		one := l.byRail[name]
 		allowed, _ := r.allows(one)
 		report := outbox.LaneReport{
-			RailType: name, ProfileVersion: one.profile.Version, Slots: one.guard.Limit(), Calls: one.guard.InFlight(),
+			RailType: name, ProfileVersion: one.profile.Version, Slots: one.guard.Limit(), Calls: one.inFlight(),
 			Breaker: string(one.guard.State()), Rate: one.guard.Rate(),
 			StoppedMS: one.queue.StoppedFor(now).Milliseconds(),
 		}

@@ -80,8 +80,9 @@ func (r *Relayer) reserve(now time.Time, limit int) map[string]*reservation {
 	return reserved
 }
 
-// reserve takes up to n permits, and returns how many it got.
+// reserve takes up to n permits, and returns how many it got. The caller holds the lock of the lanes.
 func (v *reservation) reserve(n int) int {
+	n = min(n, v.lane.guard.Limit()-v.lane.inFlight())
 	permits := v.lane.guard.Reserve(n)
 	v.permits = append(v.permits, permits...)
 	return len(permits)
@@ -122,7 +123,7 @@ func (l *lanes) backlog() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range l.byRail {
-		if one.queue.Backlog() && !one.paused && one.guard.InFlight() < one.guard.Limit() &&
+		if one.queue.Backlog() && !one.paused && one.inFlight() < one.guard.Limit() &&
 			one.guard.State() != rails.BreakerOpen {
 			return true
 		}
