@@ -80,7 +80,7 @@ func expiryOf(form url.Values) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	expires, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	if err != nil || expires.IsZero() { // the zero time means never, which is ticked and not written
 		return time.Time{}, errIncomplete("a moment of the new expiry, such as 2026-11-27T18:00:00Z")
 	}
 	return expires, nil

@@ -122,7 +122,7 @@ func (c *Console) acceptServer(w http.ResponseWriter, r *http.Request, person Pe
 		return
 	}
 	since, err := time.Parse(time.RFC3339, r.PostForm.Get("since"))
-	if err != nil || r.PostForm.Get("compared") != "yes" {
+	if err != nil || since.IsZero() || r.PostForm.Get("compared") != "yes" {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
 			"Nothing was done. Name the suspension, and tick that you have compared it with the statements of the rails."})
 		return

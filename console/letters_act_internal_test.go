@@ -174,6 +174,7 @@ func TestReplayOfExpired(t *testing.T) {
 		expires        string
 	}{
 		{"", "EXPIRED", 400, ""}, {"&expires=+", "EXPIRED", 400, ""}, {"&expires=tomorrow", "FAILED", 400, ""},
+		{"&expires=0001-01-01T00:00:00Z", "EXPIRED", 400, ""}, {"&expires=0001-01-01T01:00:00%2B01:00", "FAILED", 400, ""},
 		{"&never=yes", "EXPIRED", 303, "0001-01-01T00:00:00Z"}, {"", "FAILED", 303, "0001-01-01T00:00:00Z"},
 		{"&expires=2026-12-01T10:00:00Z", "EXPIRED", 303, "2026-12-01T10:00:00Z"},
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -51,6 +52,21 @@ func TestUnchanged(t *testing.T) {
 	}
 	now = d.seen(id)
 	d.must(do(operator.Escalate, func(*operator.Seen) {}))
+}
+
+// TestLastRowBelowZero: a number that is no row's is refused; it is not every row, which AnyAttempt is.
+func TestLastRowBelowZero(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := plights["FAILED"](d)
+	o := d.operator()
+	for _, row := range []int{operator.AnyAttempt, -2} {
+		_, err := o.TriageDeadLetter(operator.IfLastRow(t.Context(), id, row), id, operator.Acknowledge, why)
+		if !errors.Is(err, outbox.ErrInvalid) {
+			t.Errorf("row %d: %v", row, err)
+		}
+	}
+	same(t, "acts", d.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act = 'TRIAGE'`), 0)
 }
 
 // TestSentDuringTheWait: a payment that was sent and parked while an act waited for its lock has changed.

@@ -76,7 +76,9 @@ func letterListCommand() *cobra.Command {
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
 	flags.DurationVar(&filter.OlderThan, "older-than", 0, "only those that were opened longer ago than this, such as 24h")
 	flags.BoolVar(&byCode, "by-code", false, "count them by reason, code, rail and currency")
-	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("the most that are shown, 1 to %d", reader.LettersMax))
+	filter.Limit = 100
+	numberFlag(command, &filter.Limit, "limit", 1, reader.LettersMax,
+		fmt.Sprintf("the most that are shown, 1 to %d", reader.LettersMax))
 	return command
 }
 

@@ -58,10 +58,10 @@ func letterReplayCommand() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var expiresAt time.Time
-			if until != "" {
+			if cmd.Flags().Changed("expires-at") {
 				var err error
-				if expiresAt, err = time.Parse(time.RFC3339, until); err != nil {
-					return usage(fmt.Errorf("--expires-at is %q: write it as 2026-08-01T18:00:00Z", until))
+				if expiresAt, err = parseTime("--expires-at", until); err != nil {
+					return usage(err)
 				}
 			}
 			return onPayments(cmd, args, &seen, func(ctx context.Context, operator *operator.Operator, id payment.ID) error {

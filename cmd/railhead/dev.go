@@ -47,6 +47,7 @@ func devCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
+	options.Instructions, options.Participants = 1000, 50
 	flags.BoolVar(&options.Once, "once", false, "end when the sample is paid")
 	flags.StringVar(&options.Dir, "dir", "build/run", "folder of data, ledger or stream, and logs, kept between runs")
 	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "folder for the evidence of this run")
@@ -55,8 +56,8 @@ func devCommand() *cobra.Command {
 			"fake of Kafka, franz-go's kfake")
 	flags.StringVar(&options.Payee, "payee", "",
 		"the binary of the simulated bank or of the broker; by default railsim, or testbed,\nin the folder of this one")
-	flags.IntVar(&options.Instructions, "instructions", 1000, "how many instructions to pay, 1 to 100000")
-	flags.IntVar(&options.Participants, "participants", 50, "of how many participants")
+	numberFlag(command, &options.Instructions, "instructions", 1, 100_000, "how many instructions to pay, 1 to 100000")
+	numberFlag(command, &options.Participants, "participants", 1, 100_000, "of how many participants")
 	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "the longest that paying them may take")
 	return command
 }

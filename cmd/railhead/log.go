@@ -28,8 +28,8 @@ func logCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter.Act = strings.ToUpper(strings.ReplaceAll(filter.Act, "-", "_"))
-			if filter.Limit < 1 || filter.Limit > 10_000 || filter.Since < 0 {
-				return usage(errors.New("--limit is 1 to 10000, and --since is not negative"))
+			if filter.Since < 0 {
+				return usage(errors.New("--since is not negative"))
 			}
 			if every < 100*time.Millisecond || every > time.Minute {
 				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
@@ -57,7 +57,8 @@ func logCommand() *cobra.Command {
 	flags.StringVar(&instruction, "payment", "",
 		"only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
 	flags.DurationVar(&filter.Since, "since", 0, "only acts of this last time, such as 24h; 0: of all time")
-	flags.IntVar(&filter.Limit, "limit", 100, "the most acts that are shown, 1 to 10000")
+	filter.Limit = 100
+	numberFlag(command, &filter.Limit, "limit", 1, 10_000, "the most acts that are shown, 1 to 10000")
 	flags.BoolVarP(&following, "follow", "f", false, "continue with the acts that commit from now on")
 	flags.DurationVar(&every, "every", time.Second, "time between two polls of --follow, 100ms to 1m")
 	return command

@@ -85,8 +85,11 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
-// checkGlobals applies the global flags before any command runs.
+// checkGlobals refuses empty flags and applies the global ones before any command runs.
 func checkGlobals(cmd *cobra.Command) error {
+	if err := refuseEmpty(cmd); err != nil {
+		return usage(err)
+	}
 	if format, err := cmd.Flags().GetString("output"); err == nil && !slices.Contains(formats, format) {
 		return usage(fmt.Errorf("--output is %q: use one of %v", bounded(format, 40), formats))
 	}

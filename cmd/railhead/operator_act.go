@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ type rowSeen struct {
 
 // flag adds --row to an act.
 func (r *rowSeen) flag(command *cobra.Command) {
-	command.Flags().IntVar(&r.row, "row", 0,
+	numberFlag(command, &r.row, "row", 0, math.MaxInt32,
 		"do it only if this is the number of the instruction's last row, as payment show prints it; 0: it has none")
 	r.given = func() bool { return command.Flags().Changed("row") }
 }

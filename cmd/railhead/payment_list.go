@@ -50,7 +50,9 @@ func paymentListCommand() *cobra.Command {
 	flags.StringVar(&filter.Currency, "currency", "", "only in this currency")
 	flags.StringVar(&from, "amount-from", "", "only of this amount or more; needs --currency")
 	flags.StringVar(&to, "amount-to", "", "only of this amount or less; needs --currency")
-	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("the most that are shown, 1 to %d", reader.ListMax))
+	filter.Limit = 100
+	numberFlag(command, &filter.Limit, "limit", 1, reader.ListMax,
+		fmt.Sprintf("the most that are shown, 1 to %d", reader.ListMax))
 	flags.StringVar(&before, "before", "", "the page after this outbox id, which the page before prints")
 	return command
 }

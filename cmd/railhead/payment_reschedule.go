@@ -67,11 +67,7 @@ func dueTime(at string, in time.Duration) (time.Time, error) {
 	case (at == "") == (in == 0):
 		return time.Time{}, errors.New("give one of --at and --in: the due time")
 	case at != "":
-		due, err := time.Parse(time.RFC3339Nano, at)
-		if err != nil {
-			return time.Time{}, fmt.Errorf("--at is %q: use a time such as 2026-12-01T09:00:00Z", bounded(at, 40))
-		}
-		return due, nil
+		return parseTime("--at", at)
 	case in < time.Second:
 		return time.Time{}, fmt.Errorf("--in is %s: use at least 1s, or payment send-now", in)
 	default:

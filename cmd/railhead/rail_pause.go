@@ -156,11 +156,7 @@ func (e *pauseEnd) moment() (time.Time, error) {
 	case e.until != "" && e.span != 0:
 		return time.Time{}, errors.New("give --until or --for, and not both")
 	case e.until != "":
-		until, err := time.Parse(time.RFC3339Nano, e.until)
-		if err != nil {
-			return time.Time{}, fmt.Errorf("--until is %q: use a time such as 2026-12-01T09:00:00Z", bounded(e.until, 40))
-		}
-		return until, nil
+		return parseTime("--until", e.until)
 	case e.span < time.Second:
 		return time.Time{}, fmt.Errorf("--for is %s: use at least 1s", e.span)
 	default:

@@ -29,9 +29,9 @@ func timelineAcceptCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var opened time.Time
-			if since != "" {
+			if cmd.Flags().Changed("since") {
 				var err error
-				if opened, err = time.Parse(time.RFC3339, since); err != nil {
+				if opened, err = parseTime("--since", since); err != nil {
 					return usage(fmt.Errorf("--since %q is no time: use the time since when lanes are suspended, such as "+
 						"2026-11-25T10:11:12Z", since))
 				}

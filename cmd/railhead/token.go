@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -49,8 +50,8 @@ func tokenCreateCommand() *cobra.Command {
 			for n, verb := range made.Verbs {
 				made.Verbs[n] = strings.ToUpper(strings.TrimSpace(verb))
 			}
-			if within <= 0 || made.RequestsPerMinute < 0 {
-				return usage(errors.New("--expires-in must be above 0, and --requests-per-minute not below 0"))
+			if within <= 0 {
+				return usage(errors.New("--expires-in must be above 0"))
 			}
 			made.ExpiresAt = time.Now().Add(within)
 			if certificate != "" {
@@ -89,7 +90,8 @@ func tokenCreateCommand() *cobra.Command {
 	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"},
 		"the acts that it permits: enqueue, read, cancel")
 	flags.DurationVar(&within, "expires-in", 90*24*time.Hour, "when it ends, at most 9600h")
-	flags.IntVar(&made.RequestsPerMinute, "requests-per-minute", 0, "quota in each API process; 0: none")
+	numberFlag(command, &made.RequestsPerMinute, "requests-per-minute", 0, math.MaxInt32,
+		"quota in each API process; 0: none")
 	flags.StringVar(&certificate, "certificate", "",
 		"file of the client certificate (PEM) that has to be presented with the token")
 	flags.StringSliceVar(&cells, "cells", nil, cellsFlag)

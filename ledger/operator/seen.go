@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -59,8 +60,14 @@ func IfUnchanged(ctx context.Context, seen Seen) context.Context {
 }
 
 // IfLastRow is IfUnchanged for what only the number of the payment's last row is known of; 0: it had none. A send adds
-// rows; what is written on a dead letter does not.
+// rows; what is written on a dead letter does not. An act with a number below 0 is refused (outbox.ErrInvalid).
 func IfLastRow(ctx context.Context, outboxID payment.ID, row int) context.Context {
+	if row < 0 { // AnyAttempt would compare nothing
+		return guarding(ctx, guard{run: func(context.Context, *Operator, pgx.Tx, step) error {
+			return fmt.Errorf("%w: the last row of a payment is %d: a row has a number from 1 on, and 0 is none",
+				outbox.ErrInvalid, row)
+		}})
+	}
 	return IfUnchanged(ctx, Seen{OutboxID: outboxID, LastAttempt: row, anyLetter: true})
 }
 
