@@ -26,6 +26,11 @@ var everyAct = []string{
 // chooses.
 func enqueue(t *testing.T, cell *celltest.Cell, content string) payment.ID {
 	t.Helper()
+	return enqueueAs(t, cell, content, "i"+content)
+}
+
+func enqueueAs(t *testing.T, cell *celltest.Cell, content, instruction string) payment.ID {
+	t.Helper()
 	store, err := ingest.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema,
 		Name: "ingest of a test"})
 	if err != nil {
@@ -33,7 +38,7 @@ func enqueue(t *testing.T, cell *celltest.Cell, content string) payment.ID {
 	}
 	defer store.Close()
 	receipt, err := store.Enqueue(t.Context(), payment.Instruction{
-		InstructionID: "i" + content, ParticipantID: "p" + content, IdempotencyKey: "k" + content,
+		InstructionID: instruction, ParticipantID: "p" + content, IdempotencyKey: "k" + content,
 		RailType: celltest.Bank, NotBefore: time.Now().Add(time.Hour),
 		Payload: []byte(`{"amount": "10.50", "currency": "EUR", "payee": "DE02-SECRET"}`),
 	})
@@ -190,7 +195,26 @@ func TestOverview(t *testing.T) {
 	s.want(s.do(client, "GET", "/live.json", nil), 200, "[[")
 	s.want(s.do(client, "GET", "/state.json", nil), 200, `"letters":"0"`, `"open":false`)
 	s.want(s.do(client, "GET", "/payments/01900000-0000-7000-8000-000000000000", nil), 404, "no such payment")
-	s.want(s.do(client, "GET", "/search?id=nothing", nil), 404, "no such payment")
+	s.want(s.do(client, "GET", "/search?id=nothing", nil), 404, "no such payment", "Idempotency keys are not searched")
+}
+
+// TestSearchByTheNameOfAnother: a search by an outbox id leads to that payment, whatever a caller names another one; it
+// leads to none by a name that may be the outbox id of a payment of another cell.
+func TestSearchByTheNameOfAnother(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serve(t, cell, console.Read, false)
+	client := s.login()
+	first := enqueue(t, cell, "1")
+	enqueueAs(t, cell, "2", first.String())
+	got := s.want(s.do(client, "GET", "/search?id="+first.String(), nil), 303)
+	if to := got.header.Get("Location"); to != "/payments/"+first.String() {
+		t.Errorf("it leads to %s", to)
+	}
+	away := payment.NewID().String()
+	second := enqueueAs(t, cell, "3", away)
+	s.want(s.do(client, "GET", "/search?id="+away, nil), 200, "A payment has this id as a name", second.String(),
+		"may be in another cell")
 }
 
 // TestReveal: an operator sees the payload on the answer to the form alone, as text, and the operator log

@@ -16,6 +16,9 @@ import (
 // askWithin bounds the time that a search waits for each cell. All are asked at once.
 const askWithin = 3 * time.Second
 
+// keysUnsearched is what a search does not show.
+const keysUnsearched = "Idempotency keys are not searched: the payment of a key may be here although this finds none."
+
 // asked is what a cell answered to a search.
 type asked struct {
 	of        *Console
@@ -57,7 +60,8 @@ func (s *Site) searchAll(w http.ResponseWriter, r *http.Request, _ Person) {
 	asking.Wait()
 	body := bodyOfFound(answers)
 	switch {
-	case len(body.Rows) == 1 && !body.Rows[0].Elsewhere && len(body.Away)+len(body.Elsewhere) == 0:
+	case len(body.Rows) == 1 && !body.Rows[0].Elsewhere && !body.Rows[0].Mistakable(reference) &&
+		len(body.Away)+len(body.Elsewhere) == 0:
 		http.Redirect(w, r, body.Rows[0].Address+"/payments/"+body.Rows[0].OutboxID.String(), http.StatusSeeOther)
 	case len(body.Rows) > 0:
 		s.show(w, r, "found_in_cells.html", page{Title: "Search", Body: body})
@@ -67,8 +71,8 @@ func (s *Site) searchAll(w http.ResponseWriter, r *http.Request, _ Person) {
 		s.showWith(w, r, http.StatusNotFound, "found_in_cells.html", page{Title: "Search", Body: body})
 	default:
 		s.fail(w, r, problem{http.StatusNotFound, "There is no such payment in any cell of this console",
-			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole. Asked were " +
-				strings.Join(body.Asked, ", ") + "."})
+			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole. " + keysUnsearched +
+				" Asked were " + strings.Join(body.Asked, ", ") + "."})
 	}
 }
 
@@ -121,5 +125,19 @@ func bodyOfFound(answers []asked) foundBody {
 			}
 		}
 	}
+	body.Rows = own(body.Rows)
 	return body
+}
+
+// own is the one whose outbox id, else rail key, was searched, if a cell has it: a caller in another cell may have
+// chosen the same text as the name of another one.
+func own(rows []foundIn) []foundIn {
+	for _, by := range []string{"outbox_id", "rail_key"} {
+		for _, one := range rows {
+			if one.FoundBy == by && !one.Elsewhere {
+				return []foundIn{one}
+			}
+		}
+	}
+	return rows
 }

@@ -46,8 +46,12 @@ func TestSearchInAllCells(t *testing.T) {
 	t.Parallel()
 	first, second := payment.ID{1}, payment.ID{2}
 	at := map[string]string{"west": "/cells/WEST/payments/" + first.String(),
+		"first":  "/payments/" + first.String(),
 		"second": "/payments/" + second.String(), "away": "Cell EAST was not asked: its database did not answer"}
 	none := finds(errNoPayment)
+	byID := func(context.Context) ([]reader.Found, error) {
+		return []reader.Found{{OutboxID: first, FoundBy: "outbox_id"}}, nil
+	}
 	moved := finds(&reader.ElsewhereError{Found: reader.Found{OutboxID: first, Cells: []string{"west"}}})
 	hangs := func(ctx context.Context) ([]reader.Found, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, test := range map[string]struct {
@@ -57,6 +61,7 @@ func TestSearchInAllCells(t *testing.T) {
 		not        string
 	}{
 		"in one":       {finds(nil, first), none, 303, []string{at["west"]}, ""},
+		"a name":       {finds(nil, second), byID, 303, []string{"/cells/EAST" + at["first"]}, ""},
 		"moved":        {finds(nil, first), moved, 303, []string{at["west"]}, ""},
 		"in both":      {finds(nil, first), finds(nil, second), 200, []string{at["west"], "EAST" + at["second"]}, "not asked"},
 		"in none":      {none, none, 404, []string{"no such payment in any cell", "Asked were WEST, EAST"}, ""},

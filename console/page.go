@@ -171,10 +171,10 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, outbox.ErrNotFound) && c.only == nil:
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment in cell " + c.cell.Setting,
 			"Search in all cells, by the form above: by its outbox id, rail key, instruction id or the rail's own reference, " +
-				"as a whole."})
+				"as a whole. " + keysUnsearched})
 	case errors.Is(err, outbox.ErrNotFound):
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such payment",
-			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole."})
+			"Search by its outbox id, rail key, instruction id or the rail's own reference, as a whole. " + keysUnsearched})
 	case errors.Is(err, outbox.ErrElsewhere):
 		c.fail(w, r, problem{http.StatusNotFound, "This payment is in another cell", err.Error() + "."})
 	case refused: // by a type of the server

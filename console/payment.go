@@ -56,7 +56,7 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request, _ Person) {
 	switch {
 	case err != nil:
 		c.failed(w, r, err)
-	case len(found) == 1:
+	case len(found) == 1 && !found[0].Mistakable(reference):
 		c.redirect(w, r, "/payments/"+found[0].OutboxID.String())
 	default:
 		c.show(w, r, "found.html", page{Title: "Search", Body: found})

@@ -199,6 +199,51 @@ func TestFindSeveral(t *testing.T) {
 	}
 }
 
+// TestFindOwnName: what is the outbox id of one, else its rail key, is that one, whatever other callers name theirs.
+func TestFindOwnName(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest, looker := openIngest(t, cell, 1), openReader(t, cell)
+	enqueue := func(n int, instruction string) payment.ID {
+		t.Helper()
+		in := order(n)
+		if instruction != "" {
+			in.InstructionID, in.ParticipantID = instruction, "hostile"
+		}
+		receipt, err := ingest.Enqueue(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return receipt.OutboxID
+	}
+	first := enqueue(1, "")
+	for n, by := range []string{"outbox_id", "rail_key"} {
+		reference := []string{first.String(), cell.RailKey(first)}[n]
+		other := enqueue(n+2, reference)
+		found, err := looker.Find(t.Context(), reference)
+		if err != nil || len(found) != 1 || found[0].OutboxID != first || found[0].FoundBy != by || found[0].Others != 1 ||
+			found[0].Mistakable(reference) {
+			t.Errorf("%s: %+v, %v", reference, found, err)
+		}
+		if found, err = looker.Find(t.Context(), other.String()); err != nil || found[0].OutboxID != other ||
+			found[0].Others != 0 {
+			t.Errorf("the other: %+v, %v", found, err)
+		}
+	}
+	// One that is named by its own outbox id is found by that.
+	cell.Exec(`ALTER TABLE railhead.payment_outbox_keys DISABLE TRIGGER ALL;
+		UPDATE railhead.payment_outbox_keys SET instruction_id = outbox_id::text WHERE participant_id <> 'hostile'`)
+	found, err := looker.Find(t.Context(), first.String())
+	if err != nil || len(found) != 1 || found[0].FoundBy != "outbox_id" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	away := payment.NewID().String()
+	enqueue(4, away)
+	if found, err := looker.Find(t.Context(), away); err != nil || len(found) != 1 || !found[0].Mistakable(away) {
+		t.Errorf("the name of another cell's payment: %+v, %v", found, err)
+	}
+}
+
 // TestStatus puts a known number of instructions into each place that a status
 // counts, and reads them back.
 func TestStatus(t *testing.T) {

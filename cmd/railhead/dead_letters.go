@@ -156,10 +156,11 @@ func letterShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if len(found) > 1 {
-					return usage(severalFound(args[0], found))
+				one, err := onlyFound(cmd, args[0], found)
+				if err != nil {
+					return err
 				}
-				line, err := reader.Timeline(cmd.Context(), found[0].OutboxID)
+				line, err := reader.Timeline(cmd.Context(), one.OutboxID)
 				if err != nil {
 					return err
 				}

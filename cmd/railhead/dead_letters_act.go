@@ -122,7 +122,7 @@ func letterResolveCommand() *cobra.Command {
 			if notExecuted {
 				seen.without = operator.IfSentOnce
 			}
-			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+			return onPayment(cmd, args[0], &seen, func(ctx context.Context, operator *operator.Operator,
 				id payment.ID) error {
 				state, err := operator.ResolvePayment(ctx, id, evidence)
 				if err != nil {

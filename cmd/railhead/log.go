@@ -40,10 +40,11 @@ func logCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if len(found) > 1 {
-						return usage(severalFound(instruction, found))
+					one, err := onlyFound(cmd, instruction, found)
+					if err != nil {
+						return err
 					}
-					filter.OutboxID = found[0].OutboxID
+					filter.OutboxID = one.OutboxID
 				}
 				return showLog(cmd, reader, filter, following, every)
 			})

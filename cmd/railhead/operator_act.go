@@ -138,13 +138,14 @@ func (r *rowSeen) guarded(ctx context.Context, id payment.ID) context.Context {
 }
 
 // onPayment runs an act on the one instruction that a reference identifies.
-func onPayment(ctx context.Context, reference string, seen *rowSeen, do onOne) error {
-	return withOperator(ctx, func(operator *operator.Operator) error {
-		return onFound(ctx, operator, reference, seen, do)
+func onPayment(cmd *cobra.Command, reference string, seen *rowSeen, do onOne) error {
+	return withOperator(cmd.Context(), func(operator *operator.Operator) error {
+		return onFound(cmd, operator, reference, seen, do)
 	})
 }
 
-func onFound(ctx context.Context, operator *operator.Operator, reference string, seen *rowSeen, do onOne) error {
+func onFound(cmd *cobra.Command, operator *operator.Operator, reference string, seen *rowSeen, do onOne) error {
+	ctx := cmd.Context()
 	var found []reader.Found
 	err := withinCell(ctx, func(ctx context.Context) (err error) {
 		found, err = operator.Reader().Find(ctx, reference)
@@ -153,10 +154,14 @@ func onFound(ctx context.Context, operator *operator.Operator, reference string,
 	if err != nil {
 		return err
 	}
-	if len(found) > 1 {
-		return usage(severalFound(reference, found))
+	one, err := onlyFound(cmd, reference, found)
+	if err != nil {
+		return err
 	}
-	id := found[0].OutboxID
+	if one.Mistakable(reference) {
+		return usage(mistakable(reference, one))
+	}
+	id := one.OutboxID
 	return ifLost(lookFirst, do(seen.guarded(ctx, id), operator, id))
 }
 
@@ -165,7 +170,7 @@ func onFound(ctx context.Context, operator *operator.Operator, reference string,
 // that were not tried, and the acts until then remain.
 func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne) error {
 	if len(references) == 1 {
-		return onPayment(cmd.Context(), references[0], seen, do)
+		return onPayment(cmd, references[0], seen, do)
 	}
 	if seen.given() {
 		return usage(errors.New("--row is the last row of one instruction: name one ID"))
@@ -173,7 +178,7 @@ func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne
 	return withOperator(cmd.Context(), func(op *operator.Operator) error {
 		refused := 0
 		for n, reference := range references {
-			err := onFound(cmd.Context(), op, reference, seen, do)
+			err := onFound(cmd, op, reference, seen, do)
 			if err == nil {
 				continue
 			}

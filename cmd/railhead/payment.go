@@ -39,10 +39,11 @@ func paymentShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if len(found) > 1 {
-					return usage(severalFound(args[0], found))
+				one, err := onlyFound(cmd, args[0], found)
+				if err != nil {
+					return err
 				}
-				line, err := reader.Timeline(cmd.Context(), found[0].OutboxID)
+				line, err := reader.Timeline(cmd.Context(), one.OutboxID)
 				if err != nil {
 					return err
 				}
@@ -63,13 +64,36 @@ func paymentShowCommand() *cobra.Command {
 	return command
 }
 
+// onlyFound is the instruction that an ID means, if it means one. On standard error it says what else the ID may mean.
+func onlyFound(cmd *cobra.Command, id string, found []reader.Found) (reader.Found, error) {
+	if len(found) > 1 {
+		return reader.Found{}, usage(severalFound(id, found))
+	}
+	one := found[0]
+	switch {
+	case one.Mistakable(id):
+		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: %s\n", mistakable(id, one))
+	case one.Others > 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: %q is the %s of this payment, and the instruction id or rail reference "+
+			"of %d more\n", bounded(id, 128), reader.FoundWords[one.FoundBy], one.Others)
+	}
+	return one, nil
+}
+
+// mistakable says that an ID has found another payment than it seems to name.
+func mistakable(id string, one reader.Found) error {
+	return fmt.Errorf("%q has the form of an outbox id or of a rail key, and no payment here has it as that: it is the "+
+		"%s of %s, participant %s; act on that one by its outbox id", bounded(id, 128), reader.FoundWords[one.FoundBy],
+		one.OutboxID, oneLine(one.ParticipantID))
+}
+
 // severalFound lists what an ID may mean; the caller says which.
 func severalFound(id string, found []reader.Found) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%q means %d instructions; name one by its outbox id:", bounded(id, 128), len(found))
 	for _, one := range found {
-		fmt.Fprintf(&text, "\n  %s  participant %s, sequence %d, enqueued %s", one.OutboxID, one.ParticipantID,
-			one.SequenceID, clock(one.EnqueuedAt))
+		fmt.Fprintf(&text, "\n  %s  by its %s, participant %s, sequence %d, enqueued %s", one.OutboxID,
+			reader.FoundWords[one.FoundBy], oneLine(one.ParticipantID), one.SequenceID, clock(one.EnqueuedAt))
 		if one.Elsewhere {
 			fmt.Fprintf(&text, ", in another cell: %s", strings.Join(one.Cells, ", "))
 		}

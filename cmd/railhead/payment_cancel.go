@@ -20,7 +20,7 @@ func paymentCancelCommand() *cobra.Command {
 			"may the participant pay in another way.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+			return onPayment(cmd, args[0], &seen, func(ctx context.Context, operator *operator.Operator,
 				id payment.ID) error {
 				number, err := operator.CancelPayment(ctx, id, reason)
 				if err != nil {

@@ -24,7 +24,7 @@ func paymentInquireCommand() *cobra.Command {
 			idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+			return onPayment(cmd, args[0], &seen, func(ctx context.Context, operator *operator.Operator,
 				id payment.ID) error {
 				number, err := operator.InquirePayment(ctx, id, reason)
 				if err != nil {

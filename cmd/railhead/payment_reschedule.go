@@ -82,7 +82,7 @@ type dueAct struct {
 }
 
 func reschedule(cmd *cobra.Command, reference string, seen *rowSeen, name string, due time.Time, reason string) error {
-	return onPayment(cmd.Context(), reference, seen, func(ctx context.Context, operator *operator.Operator,
+	return onPayment(cmd, reference, seen, func(ctx context.Context, operator *operator.Operator,
 		id payment.ID) error {
 		changed, err := operator.ReschedulePayment(ctx, id, due, reason)
 		if err != nil {

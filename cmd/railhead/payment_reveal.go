@@ -19,7 +19,7 @@ func paymentRevealCommand() *cobra.Command {
 			"If no row has a payload any more, because its month was detached, the exit code is 9.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], nil, func(ctx context.Context, operator *operator.Operator,
+			return onPayment(cmd, args[0], nil, func(ctx context.Context, operator *operator.Operator,
 				id payment.ID) error {
 				found, err := operator.RevealPayload(ctx, id, reason)
 				if err != nil && found.ActID != (payment.ID{}) {

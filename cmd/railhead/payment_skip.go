@@ -31,7 +31,7 @@ func paymentSkipCommand() *cobra.Command {
 			"or claimed: cancel it then, or change its due time with payment reschedule.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], &seen, func(ctx context.Context, operator *operator.Operator,
+			return onPayment(cmd, args[0], &seen, func(ctx context.Context, operator *operator.Operator,
 				id payment.ID) error {
 				number, err := operator.SkipInOrder(ctx, id, reason)
 				if err != nil {

@@ -75,13 +75,53 @@ type Found struct {
 	// there. Cells are those that had the participant, in order of their names.
 	Elsewhere bool     `json:"elsewhere,omitempty"`
 	Cells     []string `json:"cells,omitempty"`
+	// Others is how many others have the same text as their instruction id or rail reference, which callers and rails
+	// choose, where it was found by its outbox id or rail key.
+	Others int `json:"others,omitempty"`
+}
+
+// Mistakable reports whether what a reference means may be another payment, which is not here: it has the form of an
+// outbox id or of a rail key, but was found by a name that a caller or a rail has chosen.
+func (f Found) Mistakable(reference string) bool {
+	if f.FoundBy == byOutboxID || f.FoundBy == byRailKey {
+		return false
+	}
+	id, err := payment.ParseID(reference)
+	_, notKey := payment.ParseRailKey(strings.ToLower(reference))
+	return notKey == nil || err == nil && id[6]>>4 == 7 // outbox ids are of version 7
+}
+
+// FoundWords are what the values of Found.FoundBy are called.
+var FoundWords = map[string]string{
+	byOutboxID: "outbox id", byRailKey: "rail key", "instruction_id": "instruction id", "rail_reference": "rail reference",
+}
+
+// What Found.FoundBy has of the names that Railhead gives: each is of one payment.
+const (
+	byOutboxID = "outbox_id"
+	byRailKey  = "rail_key"
+)
+
+// own is the one whose outbox id, else rail key, the reference is, if there is one. A caller, or a rail, may have
+// chosen the same text as the name of another.
+func own(found []Found) []Found {
+	for _, by := range []string{byOutboxID, byRailKey} {
+		for _, one := range found {
+			if one.FoundBy == by {
+				one.Others = len(found) - 1
+				return []Found{one}
+			}
+		}
+	}
+	return found
 }
 
 // Find returns the instructions with a reference: an outbox id, a rail key, an instruction
-// id or the rail's own reference. Several instructions may have the same instruction id (of
-// different participants) or the same reference; Find returns at most fifty of each kind,
-// oldest first. If there is none, the error is outbox.ErrNotFound; if the only one is in another
-// cell, it is an ElsewhereError, which is outbox.ErrElsewhere and says in which.
+// id or the rail's own reference. The one with this outbox id wins, then the one with this rail key. Several may have
+// the same instruction id (of different participants) or the same reference; Find returns at most fifty of each kind,
+// oldest first. Idempotency keys are not looked at: no index begins with them. If there is none, the error is
+// outbox.ErrNotFound; if the only one is in another cell, it is an ElsewhereError, which is outbox.ErrElsewhere and
+// says in which.
 func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 	var id, railKey pgtype.UUID
 	if parsed, err := payment.ParseID(reference); err == nil {
@@ -100,9 +140,10 @@ func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for %q: %w", store.Bound(reference, 256), err)
 	}
+	found = own(found)
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q",
-			outbox.ErrNotFound, store.Bound(reference, 256))
+		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q (idempotency keys are not "+
+			"searched)", outbox.ErrNotFound, store.Bound(reference, 256))
 	}
 	if len(found) == 1 && found[0].Elsewhere {
 		return nil, &ElsewhereError{found[0]}

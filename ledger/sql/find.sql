@@ -63,4 +63,4 @@ CROSS JOIN LATERAL (
    ORDER BY a.version
    LIMIT 1)
   LIMIT 1) k
-ORDER BY f.outbox_id, f.found_by
+ORDER BY f.outbox_id, f.found_by <> 'outbox_id', f.found_by <> 'rail_key', f.found_by
