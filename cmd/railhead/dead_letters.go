@@ -56,13 +56,25 @@ func letterListCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
+					if len(groups) == 0 {
+						err = sureOfRail(cmd, reader, filter.RailType)
+					}
+					if err != nil {
+						return err
+					}
 					return writeLetterGroups(cmd, groups, cutShort)
 				}
 				letters, err := reader.DeadLetters(cmd.Context(), filter)
 				if err != nil {
 					return err
 				}
-				return writeLetters(outputOf(cmd), letters, filter.Limit)
+				if len(letters) == 0 {
+					err = sureOfRail(cmd, reader, filter.RailType)
+				}
+				if err != nil {
+					return err
+				}
+				return writeLetters(cmd, letters, filter.Limit)
 			})
 		},
 	}
@@ -117,8 +129,12 @@ func letterCells(l reader.Letter) []cell {
 	}
 }
 
-func writeLetters(o output, letters []reader.Letter, limit int) error {
+func writeLetters(cmd *cobra.Command, letters []reader.Letter, limit int) error {
+	o := outputOf(cmd)
 	if o.json {
+		if len(letters) == limit {
+			sayCut(cmd, limit, moreLetters(limit))
+		}
 		return o.document(letters)
 	}
 	if len(letters) == 0 {
@@ -133,7 +149,7 @@ func writeLetters(o output, letters []reader.Letter, limit int) error {
 		return err
 	}
 	if len(letters) == limit {
-		return o.text("%d are shown; there may be more: --limit\n", limit)
+		return o.text("%d are shown; there may be more: %s\n", limit, moreLetters(limit))
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func notTried(err error, references []string, at, refused int) error {
 const severalHelp = "Several IDs are processed in turn, each in a transaction of its own: one that is refused stops " +
 	"no other, and the\n" +
 	"exit code is then 7. Any other error ends the command, which names those that were not tried. To act on exactly\n" +
-	"the dead letters of a list, save the list:\n" +
+	"the dead letters of a list, save the list (on standard error it says where there may be more):\n" +
 	"railhead dead-letter list --code CODE --limit 1000 -o jsonl >letters.jsonl\n" +
 	"jq -r .outbox_id letters.jsonl | xargs railhead dead-letter "
 

@@ -285,6 +285,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	listed := who.want(exitOK, "dead-letter", "list").out
 	golden(t, "dead_letters", listed)
+	cell.ApplyProfile("another", celltest.BankProfile)
 	if none := who.want(exitOK, "dead-letter", "list", "--rail", "another").out; none != "no dead letter\n" {
 		t.Errorf("a list of another rail: %q", none)
 	}

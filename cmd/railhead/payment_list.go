@@ -36,7 +36,13 @@ func paymentListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return writeList(outputOf(cmd), list)
+				if len(list.Payments) == 0 {
+					err = sureOfRail(cmd, reader, filter.RailType)
+				}
+				if err != nil {
+					return err
+				}
+				return writeList(cmd, list)
 			})
 		},
 	}
@@ -103,8 +109,12 @@ func stateNames() []string {
 	return names
 }
 
-func writeList(o output, list reader.List) error {
+func writeList(cmd *cobra.Command, list reader.List) error {
+	o := outputOf(cmd)
 	if o.lines {
+		if !list.Next.IsZero() {
+			sayCut(cmd, len(list.Payments), fmt.Sprintf("%d were examined; --before %s", list.Looked, list.Next))
+		}
 		return o.document(list.Payments)
 	}
 	if o.json {

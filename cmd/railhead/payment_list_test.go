@@ -49,6 +49,7 @@ func TestPaymentList(t *testing.T) {
 	list("--participant", "p1")
 	list("--code", "AC04", "--rail", "bank")
 	list("--currency", "EUR", "--amount-from", "7.01", "--amount-to", "99")
+	cell.ApplyProfile("unknown", celltest.BankProfile)
 	list("--rail", "unknown")
 	list("--older-than", "1h", "--newer-than", "2h")
 	golden(t, "payment_list", seen.String())

@@ -42,6 +42,9 @@ func paymentTailCommand() *cobra.Command {
 				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
 			}
 			return withReader(cmd.Context(), func(looker *reader.Reader) error {
+				if err := sureOfRail(cmd, looker, filter.RailType); err != nil {
+					return err
+				}
 				tail, err := looker.Tail(filter)
 				if err != nil {
 					return err
