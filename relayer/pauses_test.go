@@ -47,7 +47,7 @@ func (r *refusing) Send(context.Context, rails.Send) rails.Result {
 func TestPauseHoldsUpNoOutcome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "refuses_before_processing": true, "concurrency": 5,
-		"rail_refused": {"after": 1, "instructions": 1}`))
+		"rail_refused": {"after": 1, "instructions": 1}, "breaker": {"minimum_requests": 10000}`))
 	rail := new(refusing)
 	w.wrap = func(real rails.Rail) rails.Rail { rail.Rail = real; return rail }
 	lossy := newFaulty(w.store)
