@@ -9,7 +9,8 @@ import (
 
 // drain stops claiming, lets sends finish, and records their outcomes. What was never sent is given
 // back as NOT_SENT. A send that is still under way after the drain time is cancelled: its outcome
-// is UNKNOWN, and is recorded as that.
+// is UNKNOWN, and is recorded as that. It takes at most the drain time, then RecordWithin, and
+// pauseWithin, whatever the database does.
 func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc) {
 	r.stopping.Store(true)
 	r.ready.Refuse("stopping")
@@ -28,7 +29,7 @@ func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc
 	}
 	all.Wait()
 	// A pause may not be lost: the next process would make as many calls again that are refused.
-	for _, railType := range r.pauses.settle(maxTime(until, time.Now().Add(r.budget.finishing().record))) {
+	for _, railType := range r.pauses.settle(time.Now().Add(pauseWithin)) {
 		r.log.Error("rail refuses us, and its pause is not recorded: pause it by hand", "rail_type", railType)
 	}
 }
@@ -45,7 +46,7 @@ func (l *loop) drain(sends context.Context, until time.Time) {
 		case <-done:
 			waiting = false
 		case <-l.wake:
-			l.recordRest(sends)
+			l.recordRest(sends, until)
 		}
 	}
 	// Keep trying to record outcomes until the drain time is over, and for at least RecordWithin.
@@ -53,17 +54,20 @@ func (l *loop) drain(sends context.Context, until time.Time) {
 	for try := 0; l.unrecorded() > 0 && time.Now().Before(until); try++ {
 		l.retryLateNow()
 		before := l.unrecorded()
-		if l.recordRest(sends) != nil || l.unrecorded() >= before {
+		if l.recordRest(sends, until) != nil || l.unrecorded() >= before {
 			// The server may have been started again or promoted, and a refusal is recorded only
 			// after a check of it.
-			if err := l.checkOnce(sends); err != nil {
+			if err := l.checkOnce(sends, until); err != nil {
 				l.log.Warn("the server can't be checked", "error", err)
 			}
-			time.Sleep(backOff(try))
+			time.Sleep(min(backOff(try), max(time.Until(until), 0)))
 		}
 	}
 	l.nameUnrecorded()
 }
+
+// pauseWithin is how long a relayer that ends waits until the pauses of rails are recorded.
+const pauseWithin = time.Second
 
 // namedMax bounds the outcomes that are named at the end of a loop.
 const namedMax = 1000

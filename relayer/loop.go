@@ -49,19 +49,25 @@ func (l *loop) run(ctx, sends context.Context) error {
 	return nil
 }
 
-func (l *loop) recordRest(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.StoreTimeout)
+// recordRest records what it can for a loop that runs no more turns, until then at the latest.
+func (l *loop) recordRest(ctx context.Context, until time.Time) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.stillMay(until))
 	defer cancel()
 	return errors.Join(l.resolveDoubts(ctx), l.recordAlone(ctx), l.recordLate(ctx))
 }
 
-// checkOnce checks the server for a loop that runs no more turns.
-func (l *loop) checkOnce(ctx context.Context) error {
+// checkOnce checks the server for a loop that runs no more turns, until then at the latest.
+func (l *loop) checkOnce(ctx context.Context, until time.Time) error {
 	l.checking.Lock()
 	defer l.checking.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.stillMay(until))
 	defer cancel()
 	return l.checkServer(ctx)
+}
+
+// stillMay returns how long a transaction may take that has to end by then.
+func (l *loop) stillMay(until time.Time) time.Duration {
+	return min(l.config.StoreTimeout, time.Until(until))
 }
 
 // unrecorded counts what a loop has still to do before it ends. A claim that was looked up and not
