@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
@@ -116,7 +117,8 @@ type Reaper struct {
 	budget     outbox.TimeBudget // of the last turn
 	agreed     bool              // the budget was compared with this process's configuration
 	graceUntil time.Time
-	lastTurn   time.Time
+	lastTurn   clock.Moment // when the last turn began, by clocks of which one goes on while the machine is suspended
+	lastMono   time.Time    // the same by the monotonic clock, which may stand still meanwhile
 	partsAt    time.Time
 	once       service.Once
 	ready      service.Readiness
@@ -221,7 +223,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 		return Result{}, unread
 	}
 	result := Result{Grace: r.inGrace(r.guard.Server(), time.Now()), Suspended: r.guard.Suspended(), Unread: len(r.unread)}
-	r.lastTurn = time.Now()
+	r.lastTurn, r.lastMono = clock.Now(), time.Now()
 	// The steps are independent: each runs even if another fails.
 	faults := []error{unread}
 	if !result.Grace && unread == nil {
@@ -232,21 +234,6 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	}
 	faults = append(faults, r.reopenLetters(ctx, &result), r.endPauses(ctx, &result), r.keepPartitions(ctx, &result))
 	return result, errors.Join(faults...)
-}
-
-// inGrace reports whether repairs have to wait. After a server start every heartbeat is stale and
-// every worker still has outcomes to record. The same may be true after a gap between the reaper's
-// own turns, such as a stalled process or a lost connection.
-func (r *Reaper) inGrace(server outbox.Server, now time.Time) bool {
-	if gap := now.Sub(r.lastTurn); r.lastTurn.IsZero() || gap > max(3*r.config.Every, r.config.Grace) {
-		if server.Up() < r.config.Grace || !r.lastTurn.IsZero() {
-			r.graceUntil = now.Add(r.config.Grace)
-		}
-	}
-	if left := r.config.Grace - server.Up(); left > 0 && now.Add(left).After(r.graceUntil) {
-		r.graceUntil = now.Add(left)
-	}
-	return now.Before(r.graceUntil)
 }
 
 // endPauses ends the pauses and closings whose end has come.

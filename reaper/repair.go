@@ -25,6 +25,11 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 	if err != nil {
 		return err
 	}
+	if r.slept() {
+		// The machine was suspended in this turn: its workers hold outcomes that they have yet to record.
+		result.Grace = true
+		return nil
+	}
 	result.Stale = len(stale)
 	if len(stale) > 0 {
 		faultpoint.Reach(faultpoint.StaleRead)

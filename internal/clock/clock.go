@@ -31,6 +31,10 @@ func (m Moment) Before(d time.Duration) Moment {
 	return Moment{mono: m.mono.Add(-d), wall: m.wall.Add(-d)}
 }
 
+// Slept returns the moment as it looks once the machine has been suspended for d since: the wall
+// clock went on, and the monotonic one did not.
+func (m Moment) Slept(d time.Duration) Moment { return Moment{mono: m.mono, wall: m.wall.Add(-d)} }
+
 // IsZero reports whether the moment was never read.
 func (m Moment) IsZero() bool { return m.mono.IsZero() }
 

@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"schedule": {"payment", "outbox"},
 	"ledger":   {"payment", "outbox", "schedule", "migrations", "acl", "internal/linger", "internal/engine"},
 	"relayer":  {"payment", "outbox", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
-	"reaper":   {"payment", "outbox", "rails", "internal/lineage", "internal/service"},
+	"reaper":   {"payment", "outbox", "rails", "internal/lineage", "internal/clock", "internal/service"},
 	"ingest": {"payment", "outbox", "rails", "internal/yamlstrict", "internal/reach", "internal/serving", "internal/lineage",
 		"internal/service"},
 	"console": {
