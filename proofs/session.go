@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -173,11 +174,12 @@ func sqlstate(err error) string {
 	return ""
 }
 
-// plain replaces line ends and control characters in text from outside, so that
-// a report has one line for each violation and one canonical form.
+// plain replaces line ends, control characters, C1 among them, and those that change the direction of writing in text
+// from outside, so that a report has one line for each violation and one canonical form, and moves no terminal's
+// cursor.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == 0x2028 || r == 0x2029 {
+		if unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

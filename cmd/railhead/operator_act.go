@@ -62,7 +62,7 @@ func writeDone(cmd *cobra.Command, data any, said string) error {
 	if o.json {
 		err = o.document(data)
 	} else {
-		err = o.text("%s\n", said)
+		err = o.text("%s\n", printable(said))
 	}
 	if err != nil {
 		return fmt.Errorf("it was done (%s), but: %w", said, err)

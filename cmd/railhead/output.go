@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -64,17 +66,32 @@ func (o output) document(value any) error {
 		}
 		return nil
 	}
-	encoder := json.NewEncoder(o.w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return wrote(encoder.Encode(value))
+	return o.encode(value, "  ")
 }
 
 // line writes one JSON value on a line of its own.
-func (o output) line(value any) error {
-	encoder := json.NewEncoder(o.w)
+func (o output) line(value any) error { return o.encode(value, "") }
+
+// encode writes JSON. What moves a terminal's cursor, or changes the direction of writing, is an escape in it: the
+// program that reads it has the character, and a person who looks at it does not. encoding/json escapes the rest.
+func (o output) encode(value any, indent string) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	return wrote(encoder.Encode(value))
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(value); err != nil {
+		return wrote(err)
+	}
+	var escaped strings.Builder
+	for _, r := range text.String() {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) { // of strings alone, in JSON
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	_, err := io.WriteString(o.w, escaped.String())
+	return wrote(err)
 }
 
 func (o output) text(format string, args ...any) error {

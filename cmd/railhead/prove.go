@@ -110,10 +110,27 @@ func proveCheckCommand() *cobra.Command {
 			case err != nil:
 				return usage(err)
 			}
-			return outputOf(cmd).text("%s\n%s of %s, taken at %s\n%s\n", digest, report.Database.Cell, report.Database.Database,
-				clock(report.TakenAt), report.Summary())
+			return writeFiled(outputOf(cmd), report, digest)
 		},
 	}
+}
+
+// writeFiled prints what a report is of that has the digest in its file. The file is of another's making.
+func writeFiled(o output, report proofs.Report, digest string) error {
+	if o.json {
+		return o.document(struct {
+			Digest   string          `json:"digest"`
+			Database proofs.Database `json:"database"`
+			TakenAt  time.Time       `json:"taken_at"`
+			Passed   int             `json:"passed"`
+			Failed   int             `json:"failed"`
+			NotRun   int             `json:"not_run"`
+			Empty    int             `json:"empty"`
+			Rows     int64           `json:"rows"`
+		}{digest, report.Database, report.TakenAt, report.Passed, report.Failed, report.NotRun, report.Empty, report.Rows})
+	}
+	return o.text("%s\n%s of %s, taken at %s\n%s\n", digest, oneLine(report.Database.Cell),
+		oneLine(report.Database.Database), clock(report.TakenAt), report.Summary())
 }
 
 func named(names []string) ([]proofs.Proof, error) {
@@ -202,7 +219,7 @@ func progressOn(cmd *cobra.Command) func(what string, done int64) {
 	}
 }
 
-// sinceOf reads a date, a moment or an age.
+// sinceOf reads a date, a moment or an age. It refuses one that is yet to come.
 func sinceOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -211,7 +228,12 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 		return now.Add(-age), nil
 	}
 	for _, form := range []string{time.RFC3339Nano, time.DateOnly} {
-		if moment, err := time.Parse(form, strings.TrimSpace(text)); err == nil {
+		moment, err := time.Parse(form, strings.TrimSpace(text))
+		if err == nil && moment.After(now) {
+			return time.Time{}, fmt.Errorf("--since is %q, which is yet to come: nothing is checked then, and nothing proven",
+				text)
+		}
+		if err == nil {
 			return moment, nil
 		}
 	}

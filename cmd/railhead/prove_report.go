@@ -44,8 +44,8 @@ func writeReport(o output, errs io.Writer, report proofs.Report) error {
 	}
 	d := report.Database
 	err := o.text("railhead %s, commit %s\ncell %s of database %s, system %s, PostgreSQL %s, schema %s, as %s at %s\n\n",
-		report.Railhead, report.Commit, d.Cell, printable(d.Database), orDash(d.SystemIdentifier), d.ServerVersion,
-		schemaOf(d), printable(d.Login), clock(report.TakenAt))
+		report.Railhead, report.Commit, oneLine(d.Cell), oneLine(d.Database), orDash(oneLine(d.SystemIdentifier)),
+		oneLine(d.ServerVersion), schemaOf(d), oneLine(d.Login), clock(report.TakenAt))
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ func remarks(report proofs.Report) string {
 	var text strings.Builder
 	for _, p := range report.Proofs {
 		if p.Status == proofs.Failed {
-			fmt.Fprintf(&text, "\n%s failed: %d violations\n", p.Name, p.Offences)
+			fmt.Fprintf(&text, "\n%s failed: %d violations\n", oneLine(p.Name), p.Offences)
 			for _, line := range p.First {
-				fmt.Fprintf(&text, "  %s\n", line)
+				fmt.Fprintf(&text, "  %s\n", oneLine(line))
 			}
 			if p.Offences > len(p.First) {
 				fmt.Fprintf(&text, "  and %d more\n", p.Offences-len(p.First))
@@ -102,7 +102,7 @@ func remarks(report proofs.Report) string {
 			if n == 0 {
 				fmt.Fprintf(&text, "\nlogins of the roles, found by %s:\n", p.Name)
 			}
-			fmt.Fprintf(&text, "  %s\n", login)
+			fmt.Fprintf(&text, "  %s\n", oneLine(login))
 		}
 	}
 	for _, p := range report.Proofs {
@@ -114,7 +114,7 @@ func remarks(report proofs.Report) string {
 				fmt.Fprintf(&text, "  and %d more, in the report: --report FILE or -o json\n", len(p.Notes)-n)
 				break
 			}
-			fmt.Fprintf(&text, "  %s\n", note)
+			fmt.Fprintf(&text, "  %s\n", oneLine(note))
 		}
 	}
 	if report.NotRun > 0 {
