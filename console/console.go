@@ -129,6 +129,9 @@ func (c Config) validate(logins []Login) error {
 		at, err := url.Parse(c.PublicURL)
 		if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
 			b.Refuse("the public URL must be such as https://railhead.example, without a path")
+		} else if !isPrivate(at) {
+			b.Refuse("the public URL must begin with https://, unless its host is this machine: sessions and logins would " +
+				"cross the network unencrypted")
 		}
 	}
 	if at, err := url.Parse(c.PublicURL); err == nil && at.Host != "" && !isLoopback(at.Host) &&

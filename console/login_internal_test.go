@@ -305,6 +305,32 @@ func TestLinkIsNotBehindAProxy(t *testing.T) {
 	}
 }
 
+// TestPlainHTTPStaysHere: sessions, logins and the tokens of the provider cross no network unencrypted.
+func TestPlainHTTPStaysHere(t *testing.T) {
+	t.Parallel()
+	const private = "https://login.example"
+	for address, want := range map[string]bool{
+		private: true, "http://localhost:8080": true, "http://127.0.0.1": true, "http://[::1]:8080": true,
+		"http://login.example": false, "http://10.0.0.1": false, "http://localhost.example": false,
+		"http://127.0.0.1.example": false,
+	} {
+		certificates := []Login{&Certificates{}}
+		if err := (Config{PublicURL: address}).withDefaults().validate(certificates); (err == nil) != want {
+			t.Errorf("public URL %s: %v", address, err)
+		}
+		for _, config := range []OIDCConfig{{Issuer: address, PublicURL: private}, {Issuer: private, PublicURL: address}} {
+			config.ClientID, config.Roles = "console", Roles{Read: []string{"group:a"}}
+			if _, err := NewOIDC(config); (err == nil) != want {
+				t.Errorf("issuer %s, public URL %s: %v", config.Issuer, config.PublicURL, err)
+			}
+		}
+	}
+	if _, err := NewOIDC(OIDCConfig{Issuer: "login.example", PublicURL: private, ClientID: "console",
+		Roles: Roles{Read: []string{"group:a"}}}); err == nil {
+		t.Error("an issuer without a scheme is accepted")
+	}
+}
+
 // TestHostsOfThePublicURL: a host is that of the public URL in any case, with the port of its scheme or
 // without; no other is.
 func TestHostsOfThePublicURL(t *testing.T) {

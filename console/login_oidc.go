@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -49,6 +50,12 @@ func NewOIDC(config OIDCConfig) (*OIDC, error) {
 	} {
 		if value == "" {
 			b.Refuse("the login by OIDC needs the %s", name)
+		}
+	}
+	for name, value := range map[string]string{"issuer": config.Issuer, "public URL": config.PublicURL} {
+		if at, err := url.Parse(value); value != "" && (err != nil || at.Host == "" || !isPrivate(at)) {
+			b.Refuse("the %s of the login by OIDC must begin with https://, unless its host is this machine: who is on the way "+
+				"could say who a person is", name)
 		}
 	}
 	if len(config.Roles.Read)+len(config.Roles.Operate) == 0 {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -230,4 +231,9 @@ func isLoopback(addr string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// isPrivate reports whether an address is reached by TLS, or without leaving this machine.
+func isPrivate(at *url.URL) bool {
+	return at.Scheme == "https" || at.Scheme == "http" && isLoopback(at.Host)
 }
