@@ -191,6 +191,8 @@ func TestExecutorWritesNoActs(t *testing.T) {
 		{"CANCELLED", "", "NULL"}, {"REPLAYED", "", "NULL"}, {"UNKNOWN", payment.CodeAsked, "NULL"},
 		{"DISPATCHED", payment.CodeResolved, 1}, {"FAILED", payment.CodeResolved, "NULL"},
 		{"LATE_OUTCOME", payment.CodeResolved, 1},
+		// The proofs take the number 0, which is that of no claim, for none.
+		{"UNKNOWN", payment.CodeAsked, 0},
 	} {
 		wantState(t, conn, row(act.state, act.code, act.answers), "42501")
 	}
@@ -211,4 +213,24 @@ func TestExecutorWritesNoActs(t *testing.T) {
 			t.Errorf("%s: %v", table, err)
 		}
 	}
+}
+
+// TestActsIntoAPartitionOfAnother: a partition may have another owner than the archive, as a month that was restored
+// without owners and attached again. Operators' acts go into it, and its owner writes none.
+func TestActsIntoAPartitionOfAnother(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.enqueue()
+	for _, table := range d.partitions() {
+		d.do(`ALTER TABLE ` + table + ` OWNER TO ` + celltest.Relayer)
+	}
+	_, err := d.operator().CancelPayment(t.Context(), id, why)
+	d.must(err)
+	wantState(t, d.Conn(t, celltest.Relayer), fmt.Sprintf(`INSERT INTO railhead.payment_outbox_attempts
+		(attempt_id, outbox_id, rail_type, attempt_no, state, outcome_unknown, provisional)
+		VALUES (gen_random_uuid(), '%s', 'bank', 2, 'CANCELLED', false, false)`, id), "42501")
+	wantState(t, d.Conn(t, celltest.Relayer), fmt.Sprintf(`INSERT INTO %s
+		(attempt_id, outbox_id, rail_type, attempt_no, state, outcome_unknown, provisional)
+		VALUES (gen_random_uuid(), '%s', 'bank', 2, 'CANCELLED', false, false)`,
+		d.text(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_attempts`), id), "42501")
 }

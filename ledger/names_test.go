@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 func heartbeat(name, kind string) outbox.Heartbeat {
@@ -111,6 +113,24 @@ func TestNameGivenToAnotherKind(t *testing.T) {
 	recall, err := reports.Recall(t.Context(), "pay-1", outbox.Remembered{})
 	d.must(err)
 	same(t, "relayers that an endpoint waits for", len(recall.Awaited), 1)
+}
+
+// TestEndpointsHideNoLostHeartbeats: a relayer whose login may take callbacks as well, or everything, has a row in a
+// snapshot that was put back; the heartbeats of an endpoint of its name are none of its own.
+func TestEndpointsHideNoLostHeartbeats(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	both := "both_" + strings.ReplaceAll(payment.NewID().String(), "-", "_")
+	d.do(`CREATE ROLE ` + both + ` LOGIN IN ROLE railhead_executor, railhead_callbacks`)
+	t.Cleanup(func() { d.super.Exec(context.Background(), `DROP ROLE `+both) })
+	d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, beats) VALUES
+		('gw-1', 'relayer', 'h', 'v', 'running', 10), ('callback:gw-1', 'callback', 'h', 'v', 'running', 5000)`)
+	for login, missing := range map[string]bool{celltest.Relayer: true, both: true, "": true, celltest.Callbacks: false} {
+		var is bool
+		d.must(d.Conn(t, login).QueryRow(t.Context(), `SELECT beats_missing
+			FROM railhead.recall_memory('gw-1', 1000, now(), NULL, NULL, NULL, 'gw-1')`).Scan(&is))
+		same(t, "missing for the login "+login, is, missing)
+	}
 }
 
 // TestRowsAreNamedByKind: a function of before migration 44 that a heartbeat still runs writes no row.

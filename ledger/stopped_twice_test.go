@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -91,31 +90,4 @@ func TestStoppedTwice(t *testing.T) {
 	closed, err := o.Reader().ClosedGate(t.Context(), gate)
 	d.must(err)
 	same(t, "the reason of a gate that two have closed", closed.Reason, both)
-}
-
-// TestStoppedByMany: however many pause a rail, and at whatever length, its reason begins with the first one's, ends
-// with the last one's, and has a bound; the reaper can end it.
-func TestStoppedByMany(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	o := d.operator()
-	first := "the first " + strings.Repeat("é", 600)
-	for n := range 30 {
-		reason := first
-		if n > 0 {
-			reason = fmt.Sprintf("%d is not all %s", n, strings.Repeat("é", 20*n))
-		}
-		_, err := o.PauseRail(t.Context(), "bank", reason, time.Now().Add(time.Hour))
-		d.must(err)
-		pause, err := o.Reader().RailPause(t.Context(), "bank")
-		d.must(err)
-		if n := len([]rune(pause.Reason)); n > 1200 || !strings.HasPrefix(pause.Reason, "the first ") ||
-			!strings.HasSuffix(pause.Reason, string([]rune(reason)[:min(500, len([]rune(reason)))])) {
-			t.Fatalf("of %d characters, after %q: %s", n, reason, pause.Reason)
-		}
-	}
-	d.do(`UPDATE railhead.payment_rails SET paused_until = now() WHERE paused`)
-	ended, err := d.exec.EndPauses(t.Context())
-	d.must(err)
-	same(t, "ended", fmt.Sprint(ended), "[rail bank]")
 }

@@ -1,12 +1,15 @@
 package relayer_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
+	"github.com/railhead-pay/railhead/relayer"
 )
 
 func TestDispatch(t *testing.T) {
@@ -157,6 +160,36 @@ func TestWrongCredentials(t *testing.T) {
 	same(t, "executions", w.executions(id), 1)
 	same(t, "acts that were logged",
 		w.text(`SELECT string_agg(act, ' ') FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), "PAUSE_RAIL")
+}
+
+// pausing is a store with an operator who pauses the rail for a minute just before a relayer does.
+type pausing struct {
+	relayer.Store
+	pause func()
+}
+
+func (p pausing) PauseRail(ctx context.Context, railType, reason string) (bool, error) {
+	p.pause()
+	return p.Store.PauseRail(ctx, railType, reason)
+}
+
+// TestRefusedWhileAnOperatorPauses tests that the answers to calls in flight keep a rail paused that refuses us, when
+// the operator's pause that began meanwhile ends.
+func TestRefusedWhileAnOperatorPauses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "rail_refused": {"after": 1}`), noDedupe)
+	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
+	w.runWith(config(), pausing{Store: w.store, pause: func() {
+		_, err := w.cell.Conn(t, celltest.Operator).Exec(context.WithoutCancel(t.Context()),
+			`SELECT railhead.pause_rail('bank', 'maintenance', now() + interval '1 minute')`)
+		if err != nil {
+			t.Error(err)
+		}
+	}}, w.notifier())
+	w.enqueue("the one")
+	w.awaitText("maintenance; and "+celltest.Relayer+": the rail refuses our credentials, route or form: 401 HTTP 401 without an end", `
+		SELECT concat(pause_reason, ' ', coalesce(paused_until::text, 'without an end')) FROM railhead.payment_rails
+		WHERE rail_type = 'bank'`)
 }
 
 // TestWrongCredentialsForSends tests that the rail is paused although it answers inquiries.

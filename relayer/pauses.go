@@ -124,8 +124,8 @@ func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.R
 		r.log.ErrorContext(ctx, "rail refuses us and can't be paused: it is tried again", "rail_type", railType,
 			"error", err)
 	case paused:
-		r.log.ErrorContext(ctx, "rail paused: it refuses our credentials, route or form", "rail_type", railType, "code",
-			result.Code)
+		r.log.ErrorContext(ctx, "rail paused until an operator resumes it: it refuses our credentials, route or form",
+			"rail_type", railType, "code", result.Code)
 	}
 	return err == nil
 }

@@ -35,7 +35,8 @@ type act struct {
 	Discarded []operator.DiscardedEvent `json:"discarded,omitempty"` // the first of these
 }
 
-// stop is a pause or a closed gate, as data. The reason names each operator who has asked for it.
+// stop is a pause or a closed gate, as data. The reason names the operators who have asked for it, and says how many
+// more words there are if not all of them fit.
 type stop struct {
 	By     string    `json:"by,omitempty"` // empty: what delivered to the endpoint
 	At     time.Time `json:"at,omitzero"`

@@ -69,8 +69,9 @@ func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]pa
 	return ids, nil
 }
 
-// PauseRail pauses a rail that refuses all our calls. It reports whether the rail was not
-// paused before.
+// PauseRail pauses a rail that refuses all our calls, until an operator resumes it. The pause of an
+// operator that is in force gets the reason too, and has no end any more. It reports whether this call
+// changed anything: not if a relayer had paused the rail already.
 func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool, error) {
 	paused, err := store.QueryRows(ctx, e.db, pgx.RowTo[bool], e.db.SQL["auto_pause_rail"],
 		railType, store.Bound(reason, 500))

@@ -3,7 +3,7 @@
 --   is a claim of the login, which no role is kept from making. It is the default of the column
 --   person of payment_operator_log, so that every act has it.
 -- errors:  RH002 more than 512 bytes, or a control character.
--- reads, writes, locks: nothing.   called by: payment_operator_log.
+-- reads, writes, locks: nothing.   called by: payment_operator_log, add_stop.
 CREATE OR REPLACE FUNCTION {cell}.acting_person() RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -4,7 +4,7 @@
 --   already enqueued are dispatched, and a repeated call for one of them is answered as before. The
 --   reaper opens the gate at until; if until is null, an operator has to. Returns true if the gate
 --   was open. A gate that is already closed keeps its login and time. Its reason then has both
---   (reason_of_both), and it opens at the later of the two ends, or never if one of them is null.
+--   (text_of_stops), and it opens at the later of the two ends, or never if one of them is null.
 --
 --   An enqueue reads the gates once, when it begins. One that is in progress when this function
 --   commits may still be accepted. One that begins later in a transaction above READ COMMITTED whose
@@ -28,6 +28,7 @@ DECLARE
   -- page.
   participants_max CONSTANT integer := 100;
   was_open boolean;
+  asked jsonb;
 BEGIN
   PERFORM {cell}.require_reason(close_enqueue.reason);
   PERFORM {cell}.require_end(close_enqueue.until);
@@ -35,15 +36,20 @@ BEGIN
   -- This lock serializes calls: whether the gate is closed, and how many are, does not change until
   -- the commit.
   PERFORM FROM {cell}.payment_outbox_rules r WHERE r.singleton FOR UPDATE;
-  INSERT INTO {cell}.payment_closed_gates (scope, name, closed_by, close_reason, closed_until)
-  VALUES (close_enqueue.scope, close_enqueue.name, session_user, left(close_enqueue.reason, 500), close_enqueue.until)
+  asked := {cell}.add_stop(NULL, NULL, NULL, close_enqueue.reason);
+  INSERT INTO {cell}.payment_closed_gates (scope, name, closed_by, close_reason, closed_until, stops)
+  VALUES (close_enqueue.scope, close_enqueue.name, session_user, {cell}.text_of_stops(asked), close_enqueue.until,
+    asked)
   ON CONFLICT ON CONSTRAINT payment_closed_gates_pk DO NOTHING;
   was_open := FOUND;
   IF NOT was_open THEN
+    SELECT {cell}.add_stop(g.stops, g.close_reason, g.closed_by, close_enqueue.reason) INTO asked
+    FROM {cell}.payment_closed_gates g
+    WHERE g.scope = close_enqueue.scope AND g.name = close_enqueue.name FOR UPDATE;
     UPDATE {cell}.payment_closed_gates g
     SET closed_until = CASE WHEN g.closed_until < close_enqueue.until OR close_enqueue.until IS NULL
       THEN close_enqueue.until ELSE g.closed_until END,
-      close_reason = {cell}.reason_of_both(g.close_reason, g.closed_by, close_enqueue.reason)
+      close_reason = {cell}.text_of_stops(asked), stops = asked
     WHERE g.scope = close_enqueue.scope AND g.name = close_enqueue.name;
   END IF;
   IF (SELECT count(*) FROM {cell}.payment_closed_gates g WHERE g.scope = 'participant') > participants_max THEN

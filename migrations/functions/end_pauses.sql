@@ -4,7 +4,7 @@
 --   'participant p', and for a gate 'enqueue for rail bank'. Rows that an operator has locked are
 --   left to the next call.
 --
---   A reason has at most 1200 characters of at most 4 bytes. With the text before it, the 2000 bytes
+--   A reason has at most 2,000 characters of at most 4 bytes. With the text before it, the 2000 bytes
 --   of the log hold 490 characters of it.
 -- reads:   payment_outbox_rules.
 -- writes:  payment_rails, payment_paused_participants, payment_closed_gates, payment_outbox_rules by its trigger,
@@ -25,7 +25,7 @@ BEGIN
   LOOP
     UPDATE {cell}.payment_rails r
     SET paused = false, auto_paused = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
-      paused_until = NULL, updated_at = clock_timestamp()
+      paused_until = NULL, stops = NULL, updated_at = clock_timestamp()
     WHERE r.rail_type = ended.rail_type;
     PERFORM {cell}.log_operator_act('RESUME_RAIL', ended.rail_type,
       NULL, 'the end of the pause has come: ' || left(ended.pause_reason, 490));

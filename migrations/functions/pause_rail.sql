@@ -2,7 +2,7 @@
 --   Stops claims of a rail, or of everything ('*'). Calls in flight continue. The reaper ends the
 --   pause at until; if until is null, an operator has to. Returns true if the rail was not paused
 --   before. A pause that is in force keeps its login and time. Its reason then has both
---   (reason_of_both), and it ends at the later of the two ends, or never if one of them is null.
+--   (text_of_stops), and it ends at the later of the two ends, or never if one of them is null.
 -- errors:  RH002 without a reason, or with an until that is past or more than 366 days ahead;
 --          RH003 unknown rail, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.   called by: operator.
@@ -16,10 +16,13 @@ SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   was boolean;
+  asked jsonb;
 BEGIN
   PERFORM {cell}.require_reason(pause_rail.reason);
   PERFORM {cell}.require_end(pause_rail.until);
-  SELECT r.paused INTO was FROM {cell}.payment_rails r WHERE r.rail_type = pause_rail.rail_type FOR UPDATE;
+  SELECT r.paused, {cell}.add_stop(r.stops, CASE WHEN r.paused THEN r.pause_reason END, r.paused_by, pause_rail.reason)
+  INTO was, asked
+  FROM {cell}.payment_rails r WHERE r.rail_type = pause_rail.rail_type FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell',
       quote_literal(left(pause_rail.rail_type, 64))),
@@ -28,8 +31,7 @@ BEGIN
   UPDATE {cell}.payment_rails r
   SET paused = true, paused_by = CASE WHEN was THEN r.paused_by ELSE session_user END,
     paused_at = CASE WHEN was THEN r.paused_at ELSE clock_timestamp() END,
-    pause_reason = CASE WHEN was THEN {cell}.reason_of_both(r.pause_reason, r.paused_by, pause_rail.reason)
-      ELSE left(pause_rail.reason, 500) END,
+    pause_reason = {cell}.text_of_stops(asked), stops = asked,
     paused_until = CASE
       WHEN NOT was OR r.paused_until < pause_rail.until OR pause_rail.until IS NULL THEN pause_rail.until
       ELSE r.paused_until END,

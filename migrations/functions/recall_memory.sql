@@ -5,8 +5,9 @@
 --   Whether the data that a component remembers as confirmed is present, and which other components
 --   can vouch for this start of the server. name, beats and beaten_at are of the last heartbeat
 --   that the component remembers, and the next three arguments of its last claim; null if there is
---   none. own_name is its name now. Both names are those of rows: see keep_heartbeat. A login for callbacks may
---   leave out the kind, as binaries of before migration 44 do.
+--   none. own_name is its name now. Both names are those of rows: see keep_heartbeat. A login that may
+--   take callbacks and can't send may leave out the kind, as binaries of before migration 44 do: for a relayer, rows of
+--   an endpoint of its name are none of its own.
 --
 --   beats_missing   The heartbeat row counts fewer, or does not exist. The reaper may have removed
 --                   a heartbeat older than a day: its absence, or a newer row, proves nothing.
@@ -50,8 +51,10 @@ AS $$
     UNION ALL
     SELECT h.beats, h.last_tick_at
     FROM {cell}.outbox_heartbeats h
-    WHERE h.name = 'callback:' || $1 COLLATE "C" AND h.kind = 'callback' AND EXISTS (
-      SELECT FROM pg_roles r WHERE r.rolname = 'railhead_callbacks' AND pg_has_role(session_user, r.oid, 'MEMBER'))
+    WHERE h.name = 'callback:' || $1 COLLATE "C" AND h.kind = 'callback' AND (
+      SELECT bool_or(r.rolname = 'railhead_callbacks') AND bool_and(r.rolname <> 'railhead_executor')
+      FROM pg_roles r
+      WHERE r.rolname IN ('railhead_callbacks', 'railhead_executor') AND pg_has_role(session_user, r.oid, 'MEMBER'))
   ),
   awaited AS MATERIALIZED (
     SELECT b.name, b.stale_after_ms

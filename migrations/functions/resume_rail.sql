@@ -20,7 +20,7 @@ BEGIN
   END IF;
   UPDATE {cell}.payment_rails r
   SET paused = false, auto_paused = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
-    paused_until = NULL, updated_at = clock_timestamp()
+    paused_until = NULL, stops = NULL, updated_at = clock_timestamp()
   WHERE r.rail_type = resume_rail.rail_type;
   PERFORM {cell}.log_operator_act('RESUME_RAIL', resume_rail.rail_type, NULL, resume_rail.reason);
   PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
