@@ -38,3 +38,14 @@ func lineOf(err error, sql string, at int) string {
 	position := min(int(pgErr.Position), len(runes))
 	return fmt.Sprintf(" (line %d as expanded)", 1+strings.Count(sql[:at]+string(runes[:position]), "\n"))
 }
+
+// explained returns the error of a migration with its cause and what to do about it, where the database names the
+// constraint alone.
+func explained(err error) error {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pgErr.Code != "23505" || pgErr.ConstraintName != "outbox_heartbeats_pk" {
+		return err
+	}
+	return fmt.Errorf("a relayer or a reaper has the name that the heartbeats of a component of another kind get by "+
+		"migration 44 (%s): docs/upgrades.md, \"Names of heartbeats\", says how to see and free it: %w", pgErr.Detail, err)
+}

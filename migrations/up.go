@@ -93,7 +93,7 @@ func UpWith(ctx context.Context, config *pgx.ConnConfig, cell string, patience P
 		return len(taken) > 0, err
 	})
 	if err != nil {
-		return changes, fmt.Errorf("migrating cell %s: %w", cell, err)
+		return changes, fmt.Errorf("migrating cell %s: %w", cell, explained(err))
 	}
 	// A crash here leaves a cell at the newest version, whose functions may have been changed
 	// by hand: every process refuses it, and the next Up restores them.

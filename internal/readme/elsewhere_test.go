@@ -18,6 +18,8 @@ var elsewhere = []struct {
 	{page: "docs/ingest.md", begins: "import base64", whole: true, because: "ingest/webhook runs it on a delivery"},
 	{page: "docs/operations.md", begins: "endpoints:", whole: true, because: "ingest/webhook reads it as the events file that it is"},
 	{page: "docs/upgrades.md", begins: "make migration ", whole: true, because: "it changes the checkout; ./migrations runs what it runs"},
+	{page: "docs/upgrades.md", begins: "SELECT h.name, h.kind, h.status", whole: true, because: "it needs a superuser and a cell at migration 43; ./migrations runs it there"},
+	{page: "docs/upgrades.md", begins: "DELETE FROM railhead.outbox_heartbeats", whole: true, because: "it needs a superuser and a cell at migration 43; ./migrations runs it there"},
 	{page: "README.md", begins: "make faults ", because: "it takes hours"},
 	{page: "README.md", begins: "make ha ", because: "20 failovers take half an hour"},
 	{page: "README.md", begins: "make cells ", because: "four cells under faults take minutes; testbed/cells runs a short one"},
