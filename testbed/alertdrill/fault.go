@@ -155,9 +155,8 @@ func moneyFaults() []fault {
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.spoiledWith(ctx, "line", 1, railsim.Fault{Kind: railsim.Refuse, Code: "AC04"})
 			},
-			heal: func(ctx context.Context, w *world) error {
-				return w.letters(ctx, "FAILED", closeLetter, healed("line"))
-			},
+			// The runbook's command lets the line go on.
+			heal: func(ctx context.Context, w *world) error { return w.banks["line"].spoil(ctx) },
 		},
 		{
 			name: "RailheadPaymentNearExpiry", about: "rail wire is paused, and a payment waits that ends in 10 minutes",
