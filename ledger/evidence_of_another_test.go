@@ -41,3 +41,19 @@ func TestEvidenceOfAnother(t *testing.T) {
 	same(t, "note", d.text(`SELECT note FROM railhead.payment_dead_letters
 		WHERE outbox_id = $1`, [16]byte(id)), "the rail reported that it executed the payment")
 }
+
+// TestReferenceOfARefusal: what an operator writes of a payment that was not executed is no reference that the rail
+// has for it. Otherwise it would be a licence to end it as executed by the execution of another payment.
+func TestReferenceOfARefusal(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	other := answered(d, payment.ResultAccepted) // its reference is ref
+	id := parked(d)
+	not := notExecuted()
+	not.RailReference = " ref "
+	_, err := o.ResolvePayment(t.Context(), id, not)
+	d.must(err)
+	_, err = o.ResolvePayment(t.Context(), id, stated("ref"))
+	refusedWith(t, "then executed", err, "RH020", "the rail's reference is that of "+other.OutboxID.String())
+}

@@ -119,7 +119,8 @@ type Reaper struct {
 	graceUntil time.Time
 	lastTurn   clock.Moment // when the last turn began, by clocks of which one goes on while the machine is suspended
 	lastMono   time.Time    // the same by the monotonic clock, which may stand still meanwhile
-	partsAt    time.Time
+	partsNext  time.Time    // when partitions are looked at again
+	partsHeld  bool         // another session kept them from being created the last time
 	once       service.Once
 	ready      service.Readiness
 	turnAt     service.Last  // of the last successful turn
@@ -296,18 +297,33 @@ func (r *Reaper) reopenLetters(ctx context.Context, result *Result) error {
 	return nil
 }
 
+// partitionsAgain is the time until partitions are tried again that another session has kept from being created.
+const partitionsAgain = time.Minute
+
+// keepPartitions creates the partitions for the months ahead. A session that reads the archive for long, such as a
+// dump, keeps them from being created, and fails no turn: each try holds up claims, so the next one is a minute later,
+// and an alert fires long before a month is missing.
 func (r *Reaper) keepPartitions(ctx context.Context, result *Result) error {
-	if time.Since(r.partsAt) < r.config.PartitionsEvery && !r.partsAt.IsZero() {
+	if !r.partsNext.IsZero() && time.Now().Before(r.partsNext) {
 		return nil
 	}
 	made, err := r.store.EnsurePartitions(ctx, r.config.MonthsAhead)
-	if err != nil {
+	held := errors.Is(err, outbox.ErrLockTimeout)
+	if err != nil && !held {
 		return err
 	}
 	if _, err := r.store.ForgetHeartbeats(ctx, r.config.ForgetAfter); err != nil {
 		return err
 	}
-	r.partsAt, result.Partitions = time.Now(), made
+	r.partsNext, result.Partitions = time.Now().Add(r.config.PartitionsEvery), made
+	if held {
+		r.partsNext = time.Now().Add(min(partitionsAgain, r.config.PartitionsEvery))
+		if !r.partsHeld {
+			r.log.WarnContext(ctx, "no partition can be created while another session has the archive locked, as a dump, a "+
+				"report or another reaper does: it is tried again every minute", "error", err)
+		}
+	}
+	r.partsHeld = held
 	for _, name := range made {
 		r.log.InfoContext(ctx, "partition created", "partition", name)
 	}

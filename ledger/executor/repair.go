@@ -76,7 +76,7 @@ func (e *Executor) ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, err
 }
 
 // EnsurePartitions makes the archive's partitions for the months ahead and returns the
-// names of the new ones.
+// names of the new ones. Its error is outbox.ErrLockTimeout while another session has the archive locked.
 func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error) {
 	rows, err := e.db.Pool.Query(ctx, e.db.SQL["ensure_partitions"], monthsAhead)
 	if err != nil {
@@ -84,7 +84,7 @@ func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]str
 	}
 	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("making partitions: %w", err)
+		return nil, fmt.Errorf("making partitions: %w", store.Explain(err))
 	}
 	return made, nil
 }

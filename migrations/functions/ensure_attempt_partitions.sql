@@ -8,7 +8,7 @@
 --   it is detached, attached for the months of its rows, and replaced. If that is not possible, it
 --   stays as it is, with a WARNING, and so do months of which it holds rows; all other partitions
 --   are created.
--- errors:  55P03 if the archive stays locked for 2 s: try again later.
+-- errors:  55P03 if the archive stays locked for 100 ms: try again later. Claims and records queue behind the wait.
 -- reads:   catalogs, the DEFAULT partitions.   writes: DDL.
 -- locks:   advisory (this function alone), then SHARE UPDATE EXCLUSIVE on each parent;
 --          ACCESS EXCLUSIVE on a parent only while a used DEFAULT is replaced.
@@ -16,7 +16,7 @@
 CREATE OR REPLACE FUNCTION {cell}.ensure_attempt_partitions(months_ahead integer DEFAULT 3) RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
-SET lock_timeout = '2s'
+SET lock_timeout = '100ms'
 SET timezone = 'UTC'
 AS $$
 BEGIN

@@ -20,8 +20,8 @@
 --
 --   Evidence must not be older than its subject: the instruction if it was executed, its last send
 --   if it was not, each by the earliest date anywhere on Earth. A reference under which the rail
---   executed another payment is not evidence of this one, unless a row of this one has it. Spaces
---   around a reference are removed.
+--   executed another payment is not evidence of this one, unless the rail gave it for this one in a row that no
+--   operator wrote. Spaces around a reference are removed.
 -- returns: the state after the act.
 -- errors:  RH002 without a reason, a document or (if executed) a rail reference, if one of them
 --          is too long, or with a future date; RH010 unknown instruction;
@@ -165,7 +165,8 @@ BEGIN
       AND (a.state = 'DISPATCHED' OR a.result = 'EXECUTED')
       AND NOT EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts own
-        WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference)
+        WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference
+          AND own.error_code IS DISTINCT FROM 'RESOLVED')
     LIMIT 1;
     IF other IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -190,7 +191,8 @@ BEGIN
       WHERE a.outbox_id = resolve_payment.outbox_id AND (a.result = 'EXECUTED' OR a.state = 'DISPATCHED')
         AND a.error_code IS DISTINCT FROM 'RESOLVED' AND a.rail_reference <> reference AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts own
-          WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference));
+          WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference
+            AND own.error_code IS DISTINCT FROM 'RESOLVED'));
   END IF;
   IF last.state::text IS DISTINCT FROM verdict THEN
     SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a
