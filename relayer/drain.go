@@ -30,7 +30,7 @@ func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc
 	all.Wait()
 	// A pause may not be lost: the next process would make as many calls again that are refused.
 	for _, railType := range r.pauses.settle(time.Now().Add(pauseWithin)) {
-		r.log.Error("rail refuses us, and its pause is not recorded: pause it by hand", "rail_type", railType)
+		r.log.Error("rail refuses us, and its pause may not be recorded: look, and pause it by hand", "rail_type", railType)
 	}
 }
 
@@ -76,7 +76,7 @@ const namedMax = 1000
 // the answer is in no other place if it is not recorded. Whether it is recorded is not known, because the answer to
 // a commit may have been lost.
 func (l *loop) nameUnrecorded() {
-	left, _ := l.flight.collect(l.flight.waiting())
+	left := l.flight.rest()
 	for _, late := range l.late {
 		left = append(left, late.outcome)
 	}

@@ -1,6 +1,7 @@
 package relayer
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -92,6 +93,13 @@ func (f *inFlight) waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.answered)
+}
+
+// rest returns the outcomes that are not recorded.
+func (f *inFlight) rest() []payment.Outcome {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.answered)
 }
 
 // collect removes at most n outcomes, and returns them with the claims that they would complete.

@@ -115,11 +115,12 @@ func (r *Relayer) pauseRails(ctx context.Context) {
 
 // pauseRail records the pause of a rail, and reports whether it is paused.
 func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.Result) bool {
-	ctx, cancel := context.WithTimeout(ctx, r.config.StoreTimeout)
+	one, cancel := context.WithTimeout(ctx, r.config.StoreTimeout)
 	defer cancel()
-	paused, err := r.store.PauseRail(ctx, railType,
+	paused, err := r.store.PauseRail(one, railType,
 		"the rail refuses our credentials, route or form: "+result.Code+" "+result.Message)
 	switch {
+	case ctx.Err() != nil: // the drain says what is left
 	case err != nil:
 		r.log.ErrorContext(ctx, "rail refuses us and can't be paused: it is tried again", "rail_type", railType,
 			"error", err)

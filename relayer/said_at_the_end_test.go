@@ -41,6 +41,8 @@ func TestSaidAtTheEnd(t *testing.T) {
 				t.Error(err)
 			}
 			same(t, "rows", w.states(id), c.rows)
+			same(t, "the last heartbeat tells of it", w.text(`SELECT (status = 'stopped' AND activity LIKE '1 answers%')::text
+				FROM railhead.outbox_heartbeats`), "true")
 			records, err := w.bank.Executions()
 			if err != nil {
 				t.Fatal(err)
