@@ -78,4 +78,5 @@ func TestPauseHoldsUpNoOutcome(t *testing.T) {
 	close(store.goOn)
 	w.awaitText("true", `SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`)
 	same(t, "lost pauses", lossy.count("PauseRail"), 3)
+	same(t, "calls before the pause that was lost three times", int(rail.calls.Load()), called)
 }

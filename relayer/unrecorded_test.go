@@ -13,7 +13,7 @@ import (
 func TestNothingIsSentWhileNothingIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 16`))
-	const all, most = 200, 100
+	const all, most = 200, 80
 	w.do(`CREATE FUNCTION railhead.refuse_in_a_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'XX002', MESSAGE = 'the index is corrupt'; END $$`)
 	w.do(`GRANT EXECUTE ON FUNCTION railhead.refuse_in_a_test() TO PUBLIC`)
@@ -22,7 +22,7 @@ func TestNothingIsSentWhileNothingIsRecorded(t *testing.T) {
 	for n := range all {
 		w.enqueue(fmt.Sprintf("instruction-%d", n))
 	}
-	r := w.run(config())
+	r := w.run(oneLoop())
 	sent, since := 0, time.Now()
 	w.seen.await(t, func() error {
 		if now := len(w.bank.Requests()); now != sent || now == 0 {
