@@ -1,11 +1,41 @@
 package relayer_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/railhead-pay/railhead/rails"
 )
+
+// gathered is a rail whose answers come together: each waits for those to the other calls of its batch, for at most a
+// fifth of a second.
+type gathered struct {
+	rails.Rail
+	mu      sync.Mutex
+	size    int
+	waiting int
+	full    chan struct{}
+}
+
+func (g *gathered) Send(ctx context.Context, s rails.Send) rails.Result {
+	result := g.Rail.Send(ctx, s)
+	g.mu.Lock()
+	full := g.full
+	if g.waiting++; g.waiting == g.size {
+		close(g.full)
+		g.waiting, g.full = 0, make(chan struct{})
+	}
+	g.mu.Unlock()
+	select {
+	case <-full:
+	case <-time.After(200 * time.Millisecond):
+	}
+	return result
+}
 
 // TestNothingIsSentWhileNothingIsRecorded tests an archive that takes claims and no outcomes, as with a corrupt index
 // that only outcomes use: few more payments are sent than may be in flight, the heartbeat says why, and all goes on
@@ -19,6 +49,7 @@ func TestNothingIsSentWhileNothingIsRecorded(t *testing.T) {
 	w.do(`GRANT EXECUTE ON FUNCTION railhead.refuse_in_a_test() TO PUBLIC`)
 	w.do(`CREATE TRIGGER refused_by_the_test BEFORE INSERT ON railhead.payment_outbox_attempts
 		FOR EACH ROW WHEN (NEW.state = 'DISPATCHED') EXECUTE FUNCTION railhead.refuse_in_a_test()`)
+	w.wrap = func(rail rails.Rail) rails.Rail { return &gathered{Rail: rail, size: 16, full: make(chan struct{})} }
 	for n := range all {
 		w.enqueue(fmt.Sprintf("instruction-%d", n))
 	}
