@@ -43,7 +43,7 @@ func (g *gathered) Send(ctx context.Context, s rails.Send) rails.Result {
 func TestNothingIsSentWhileNothingIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 16`))
-	const all, most = 200, 80
+	const all, most = 200, 64
 	w.do(`CREATE FUNCTION railhead.refuse_in_a_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'XX002', MESSAGE = 'the index is corrupt'; END $$`)
 	w.do(`GRANT EXECUTE ON FUNCTION railhead.refuse_in_a_test() TO PUBLIC`)
