@@ -236,8 +236,11 @@ func TestEnqueueWithAnEmptyMoment(t *testing.T) {
 		"bank", "--payload", `{"amount":"1.00","currency":"EUR","debtor":{"account":"a"},"creditor":{"account":"b"}}`}
 	for _, moment := range []string{"", "0001-01-01T00:00:00Z", "0001-01-01T01:00:00+01:00"} {
 		for _, flag := range []string{"--expires-at", "--not-before"} {
-			got := who.want(exitUsage, append(one, flag, moment)...)
-			if !strings.Contains(got.errors, flag+" must be a timestamp") {
+			got, says := who.want(exitUsage, append(one, flag, moment)...), " must be a timestamp"
+			if moment == "" {
+				says = " was given without a value"
+			}
+			if !strings.Contains(got.errors, flag+says) {
 				t.Errorf("%s %q: %s", flag, moment, got.errors)
 			}
 		}
