@@ -225,6 +225,39 @@ func TestCells(t *testing.T) {
 	}
 }
 
+// TestStatusOfACellThatRefuses: a cell that answered with a refusal was reached.
+func TestStatusOfACellThatRefuses(t *testing.T) {
+	t.Parallel()
+	w := newCellWorld(t)
+	east := w.at("east")
+	east.want(exitOK, "cell", "add", "east", "--setting", "EAST", "--first", "--reason", "we grow")
+	for _, name := range []string{"west", "north"} {
+		east.want(exitOK, "cell", "add", name, "--setting", strings.ToUpper(name), "--reason", "we grow")
+	}
+	w.cells["west"].Exec(`REVOKE SELECT ON railhead.payment_outbox_pending FROM railhead_readonly`)
+	got := east.want(exitDenied, "status", "--all-cells")
+	if !strings.Contains(got.out, "\n\ncell west was reached and gave no status: ") ||
+		!strings.Contains(got.errors, "1 of 3 cells were reached and gave no status") ||
+		strings.Contains(got.out+got.errors, "not reached") {
+		t.Errorf("it said %q and %q", got.out, got.errors)
+	}
+	got = w.at("east", "north").want(exitUnreachable, "status", "--all-cells", "-o", "json")
+	var statuses []cellStatus
+	if err := json.Unmarshal([]byte(got.out), &statuses); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range statuses {
+		if (one.Status != nil) != (one.Cell == "east") || (one.Failed != "") != (one.Cell == "west") ||
+			(one.Away != "") != (one.Cell == "north") {
+			t.Errorf("cell %s: %+v", one.Cell, one)
+		}
+	}
+	if !strings.Contains(got.errors, "1 of 3 cells were not reached") ||
+		!strings.Contains(got.errors, "1 of 3 cells were reached and gave no status") {
+		t.Errorf("it said %q", got.errors)
+	}
+}
+
 // TestDoubtedCells shows maps that are not known to be complete, that contradict each other, and that are gone. Every
 // sentence is true of the rows.
 func TestDoubtedCells(t *testing.T) {

@@ -35,7 +35,8 @@ func withOperator(ctx context.Context, do func(*operator.Operator) error) error 
 
 // withReader runs do as a member of railhead_readonly.
 func withReader(ctx context.Context, do func(*reader.Reader) error) error {
-	return withLedger(ctx, "RAILHEAD_READER_URL", func(s settings) string { return s.ReaderURL }, reader.Open, do)
+	url := func(s settings) string { return s.ReaderURL }
+	return onlyRead(withLedger(ctx, "RAILHEAD_READER_URL", url, reader.Open, do))
 }
 
 func withLedger[T interface{ Close() }](

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -109,10 +110,25 @@ func unreachable(err error, state string) bool {
 
 // report prints an error and, below it, what to do.
 func report(w io.Writer, err error) {
-	fmt.Fprintf(w, "railhead: %s\n", printable(eachOnce(err.Error())))
+	fmt.Fprintf(w, "railhead: %s\n", printable(eachOnce(withoutConnection(err.Error()))))
 	if say := advice(err); say != "" {
 		fmt.Fprintln(w, say)
 	}
+}
+
+var (
+	connection = regexp.MustCompile("(?s)cannot parse `.*`: ")
+	quoted     = regexp.MustCompile(`(?s)"[^"]*"`)
+)
+
+// withoutConnection is a text without the connection string that could not be read, and what is quoted of it: where it
+// is broken, the driver can't know which part is the password.
+func withoutConnection(text string) string {
+	at := connection.FindStringIndex(text)
+	if at == nil {
+		return text
+	}
+	return text[:at[0]] + "it can't be read: " + quoted.ReplaceAllString(text[at[1]:], `"..."`)
 }
 
 // eachOnce removes tabs and repeated lines from an error: a connection that was tried

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -23,7 +24,11 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	pipeBreaks()
 	err := execute(ctx, rootCommand())
+	if errors.Is(err, errReaderLeft) {
+		return exitPipe
+	}
 	if err != nil {
 		report(os.Stderr, err)
 	}

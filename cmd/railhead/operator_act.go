@@ -66,7 +66,7 @@ func writeDone(cmd *cobra.Command, data any, said string) error {
 		err = o.text("%s\n", printable(said))
 	}
 	if err != nil {
-		return fmt.Errorf("it was done (%s), but: %w", said, err)
+		return &unprinted{fmt.Errorf("it was done (%s), but: %w", said, err)}
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne
 		return usage(errors.New("--row is the last row of one instruction: name one ID"))
 	}
 	return withOperator(cmd.Context(), func(op *operator.Operator) error {
-		refused := 0
+		refused, code := 0, exitOK
 		for n, reference := range references {
 			err := onFound(cmd, op, reference, seen, do)
 			if err == nil {
@@ -188,8 +188,15 @@ func onPayments(cmd *cobra.Command, references []string, seen *rowSeen, do onOne
 				!errors.Is(err, outbox.ErrElsewhere) && !errors.Is(err, operator.ErrSentAgain) {
 				return notTried(err, references, n, refused)
 			}
-			refused++
+			if refused++; code == exitOK {
+				code = exitCode(err)
+			} else if code != exitCode(err) {
+				code = exitNotAllowed
+			}
 			report(cmd.ErrOrStderr(), err)
+		}
+		if refused == len(references) {
+			return withCode(code, fmt.Errorf("all %d were refused: nothing was done", refused))
 		}
 		if refused > 0 {
 			return withCode(exitPartial, fmt.Errorf("%d of %d were refused; the act was done on the others", refused,
@@ -216,7 +223,8 @@ func notTried(err error, references []string, at, refused int) error {
 // severalHelp is for acts that take several instructions.
 const severalHelp = "Several IDs are processed in turn, each in a transaction of its own: one that is refused stops " +
 	"no other, and the\n" +
-	"exit code is then 7. Any other error ends the command, which names those that were not tried. To act on exactly\n" +
+	"exit code is then 7; if all are refused, it is that of the refusals (9 or 3). Any other error ends the\n" +
+	"command, which names those that were not tried. To act on exactly\n" +
 	"the dead letters of a list, save the list (on standard error it says where there may be more):\n" +
 	"railhead dead-letter list --code CODE --limit 1000 -o jsonl >letters.jsonl\n" +
 	"jq -r .outbox_id letters.jsonl | xargs railhead dead-letter "

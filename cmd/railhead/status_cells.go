@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/internal/cells"
+	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
@@ -15,6 +16,7 @@ type cellStatus struct {
 	Cell    string          `json:"cell,omitempty"`
 	Setting string          `json:"setting,omitempty"` // that leads to no cell of the directory; Away says where
 	Away    string          `json:"away,omitempty"`    // why it was not reached
+	Failed  string          `json:"failed,omitempty"`  // why it gave no status, though it was reached
 	Status  *statusAndMoney `json:"status,omitempty"`
 }
 
@@ -27,7 +29,7 @@ func statusOfAll(cmd *cobra.Command, s settings, start *reader.Reader, money boo
 	}
 	defer n.Close()
 	var all []cellStatus
-	away := 0
+	away, code, unread := 0, exitOK, 0
 	for _, one := range n.Cells {
 		shown := cellStatus{Cell: one.Name}
 		failed := one.Err
@@ -37,9 +39,14 @@ func statusOfAll(cmd *cobra.Command, s settings, start *reader.Reader, money boo
 				shown.Status = &status
 			}
 		}
-		if failed != nil {
+		switch {
+		case failed == nil:
+		case exitCode(failed) == exitUnreachable, one.Conn == nil && ledger.SQLState(failed) == "":
 			away++
 			shown.Away = failed.Error()
+		default:
+			unread, code = unread+1, exitCode(failed)
+			shown.Failed = failed.Error()
 		}
 		all = append(all, shown)
 		if !o.json {
@@ -50,6 +57,9 @@ func statusOfAll(cmd *cobra.Command, s settings, start *reader.Reader, money boo
 	}
 	if away > 0 {
 		err = withCode(exitUnreachable, fmt.Errorf("%d of %d cells were not reached", away, len(all)))
+	}
+	if unread > 0 {
+		err = errors.Join(err, withCode(code, fmt.Errorf("%d of %d cells were reached and gave no status", unread, len(all))))
 	}
 	for _, stray := range n.Strays {
 		all = append(all, cellStatus{Setting: stray.Setting, Away: stray.Why})
@@ -68,6 +78,9 @@ func (c cellStatus) write(o output, first, money bool) error {
 		if err := o.text("\n"); err != nil {
 			return err
 		}
+	}
+	if c.Failed != "" {
+		return o.text("cell %s was reached and gave no status: %s\n", c.Cell, oneLine(c.Failed))
 	}
 	if c.Status == nil {
 		return o.text("cell %s was not reached: %s\n", c.Cell, oneLine(c.Away))

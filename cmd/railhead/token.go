@@ -80,7 +80,11 @@ func tokenCreateCommand() *cobra.Command {
 				fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id,
 					clock(made.ExpiresAt))
 			}
-			return writeToken(cmd, token, id, made.ExpiresAt)
+			if err := writeToken(cmd, token, id, made.ExpiresAt); err != nil {
+				return &unprinted{fmt.Errorf("token %s is in force until %s, and could not be shown: revoke it, and create "+
+					"another one: railhead token revoke %s --reason WHY\n%w", id, clock(made.ExpiresAt), id, err)}
+			}
+			return nil
 		},
 	}
 	flags := command.Flags()

@@ -34,8 +34,11 @@ func createWith(cmd *cobra.Command, made operator.NewToken, all []adminCell, lis
 				return err
 			}
 			// It is printed before it is in force: after a crash no cell has a token that was not seen.
+			if err := writeToken(cmd, token, tokenID, made.ExpiresAt); err != nil {
+				return err
+			}
 			id = tokenID
-			return writeToken(cmd, token, id, made.ExpiresAt)
+			return nil
 		})
 	})
 	switch {
