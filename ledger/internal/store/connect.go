@@ -112,6 +112,9 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		}
 		// Behind a pooler the session has the search_path of the login.
 		return inPath(ctx, c, func(tx pgx.Tx) error {
+			if err := notePooler(ctx, c, tx, loaded); err != nil {
+				return err
+			}
 			if err := schema.On(ctx, tx); err != nil {
 				return err
 			}

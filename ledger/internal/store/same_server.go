@@ -11,8 +11,29 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// identityKey is the key of the server's identity in a connection's custom data.
-const identityKey = "railhead.server"
+// Keys of a connection's custom data.
+const (
+	identityKey = "railhead.server" // the server's identity
+	poolerKey   = "railhead.pooler" // true: notePooler has found a pooler in between
+)
+
+// notePooler notes whether a pooler is between a new connection and its server: a pooler gives its clients a key for
+// cancellations of its own, whose process is not the server's. The connection string need not say so, because newer
+// poolers prepare statements by name in whichever session they use, so that all works without the parameter.
+func notePooler(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, loaded Statements) error {
+	var pid int64
+	if err := tx.QueryRow(ctx, loaded["session_process"]).Scan(&pid); err != nil {
+		return fmt.Errorf("reading the process of the session: %w", err)
+	}
+	conn.PgConn().CustomData()[poolerKey] = pid != int64(conn.PgConn().PID())
+	return nil
+}
+
+// behindPooler reports whether a connection's server may change from one transaction to the next.
+func (db *DB) behindPooler(conn *pgx.Conn) bool {
+	found, _ := conn.PgConn().CustomData()[poolerKey].(bool)
+	return found || db.pooled
+}
 
 // sameServer returns ErrServerChanged if a connection is to another server than the one
 // on which the claim was decided. That is on, or if on is zero the one that CheckServer
@@ -32,7 +53,7 @@ func (db *DB) sameServer(ctx context.Context, conn *pgx.Conn, on outbox.Server) 
 	}
 	data := conn.PgConn().CustomData()
 	behind, known := data[identityKey].(outbox.Server)
-	if !known || db.pooled {
+	if !known || db.behindPooler(conn) {
 		var timeline pgtype.Int8
 		row := conn.QueryRow(ctx, db.SQL["server_identity"])
 		if err := row.Scan(&behind.SystemIdentifier, &timeline, &behind.StartedAt); err != nil {

@@ -34,7 +34,7 @@ func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error
 	}
 	t := &Transaction{lent: lent, batch: &pgx.Batch{}}
 	begun := false
-	if on != nil && db.pooled {
+	if on != nil && db.behindPooler(t.conn()) {
 		// Behind a pooler the server stays the same only within a transaction.
 		_, err = t.conn().Exec(ctx, beginSQL+"; "+LocalPath)
 		begun = true
@@ -48,7 +48,7 @@ func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error
 	}
 	if !begun {
 		t.Queue(beginSQL)
-		if db.pooled {
+		if db.behindPooler(t.conn()) {
 			t.Queue(LocalPath)
 		}
 	}
