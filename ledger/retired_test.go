@@ -86,54 +86,90 @@ func TestAwaitOfADetachedMonth(t *testing.T) {
 }
 
 // TestDetachAMonth runs the commands of the documentation: a month is detached only once none of its payments waits, is
-// claimed or has an open dead letter, and can be attached again then.
+// claimed or has an open dead letter, its newest row is a day old and no older month is attached. It can be attached
+// again then, as it was.
 func TestDetachAMonth(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	page, err := os.ReadFile("../docs/operations.md")
 	d.must(err)
 	_, commands, found := strings.Cut(string(page), "for July 2025:\n\n```sql\n")
-	commands, _, ended := strings.Cut(commands, "```")
-	if !found || !ended {
+	commands, rest, ended := strings.Cut(commands, "```")
+	_, attach, another := strings.Cut(rest, "at a quiet time.\n\n```sql\n")
+	attach, _, attached := strings.Cut(attach, "```")
+	if !found || !ended || !another || !attached {
 		t.Fatal("the page has no such commands")
 	}
 	id := d.enqueue()
-	part := func(table string) (name, bound string) {
+	part := func(table string) (name, state string) {
 		t.Helper()
-		d.must(d.super.QueryRow(t.Context(), `SELECT c.oid::regclass::text, pg_get_expr(c.relpartbound, c.oid)
+		d.must(d.super.QueryRow(t.Context(), `SELECT c.oid::regclass::text, pg_get_expr(c.relpartbound, c.oid) || (
+				SELECT string_agg(g.tgname || ' ' || g.tgenabled::text, ', ' ORDER BY g.tgname) FROM pg_trigger g
+				WHERE g.tgrelid = c.oid)
 			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 			WHERE i.inhparent = $1::regclass AND railhead.partition_holds(c.oid, $2)`, "railhead."+table, [16]byte(id)).Scan(&name,
-			&bound))
-		return name, bound
+			&state))
+		return name, state
 	}
-	attempts, of := part("payment_outbox_attempts")
-	instructions, ofInstructions := part("payment_outbox_instructions")
-	commands = strings.NewReplacer("railhead.payment_outbox_attempts_y2025m07", attempts,
-		"railhead.payment_outbox_instructions_y2025m07", instructions).Replace(commands)
-	refused := func(what string) {
+	attempts, was := part("payment_outbox_attempts")
+	instructions, instructionsWas := part("payment_outbox_instructions")
+	month := func(later int) string {
+		return d.text(`SELECT to_char(date_trunc('month', railhead.uuidv7_time($1) AT TIME ZONE 'UTC')
+			+ make_interval(months => $2), 'YYYY-MM-DD')`, [16]byte(id), later)
+	}
+	actual := strings.NewReplacer("railhead.payment_outbox_attempts_y2025m07", attempts,
+		"railhead.payment_outbox_instructions_y2025m07", instructions, "2025-07-01", month(0), "2025-08-01", month(1))
+	commands, attach = actual.Replace(commands), actual.Replace(attach)
+	refused := func(what, because string) {
 		t.Helper()
 		_, err := d.super.Exec(t.Context(), commands)
-		if err == nil || !strings.Contains(err.Error(),
-			"1 payments of the month are pending, claimed or in an open dead letter") {
+		if err == nil || !strings.Contains(err.Error(), because) {
 			t.Errorf("%s: %v", what, err)
 		}
 		_, err = d.super.Exec(t.Context(), `ROLLBACK`)
 		d.must(err)
 	}
-	refused("pending")
+	const waits = "1 payments of the month are pending, claimed or in an open dead letter"
+	refused("pending", waits)
 	claim := d.claimOne(id)
-	refused("claimed")
+	age := func() {
+		d.do(`ALTER TABLE ` + attempts + ` DISABLE TRIGGER USER`)
+		// Transactions of other tests hold back the oldest number that is open on the server.
+		d.do(`UPDATE ` + attempts + ` SET created_at = created_at - interval '25 hours', xact = '3'
+			WHERE created_at > clock_timestamp() - interval '1 day'`)
+		d.do(`ALTER TABLE ` + attempts + ` ENABLE TRIGGER USER`)
+		for _, name := range []string{"rows", ""} {
+			d.do(`ALTER TABLE ` + attempts + ` ENABLE ALWAYS TRIGGER ` +
+				strings.TrimSuffix("payment_outbox_attempts_append_only_"+name, "_"))
+		}
+	}
+	age()
+	refused("claimed", waits)
 	d.record(told(never, claim, payment.ResultUnknown, ""))
 	_, err = d.exec.CloseClaims(t.Context(), nil)
 	d.must(err)
-	refused("parked")
+	age()
+	refused("parked", waits)
 	same(t, "rows", d.rows(id), "DISPATCHING UNKNOWN(1) PARKED")
 	d.must(hands[5].do(d.operator(), t, id))
+	refused("it ended today", "the newest row of the month is of")
+	age()
+
+	older := []string{"payment_outbox_attempts", "payment_outbox_instructions"}
+	for _, stem := range older {
+		d.do(`SELECT railhead.attach_attempt_partition('` + stem + `', '` + stem + `_y2020m01', '2020-01-01Z', '2020-02-01Z')`)
+		refused("before an older month of "+stem, "an older month is attached")
+		d.do(`ALTER TABLE railhead.` + stem + ` DETACH PARTITION railhead.` + stem + `_y2020m01`)
+	}
 
 	// A session that reads holds the commands up, for no longer than they say.
 	reads := d.Conn(t, "")
-	_, err = reads.Exec(t.Context(), `BEGIN; SELECT FROM railhead.payment_outbox_attempts LIMIT 1`)
-	d.must(err)
+	read := func() {
+		t.Helper()
+		_, err := reads.Exec(t.Context(), `BEGIN; SELECT FROM railhead.payment_outbox_attempts LIMIT 1`)
+		d.must(err)
+	}
+	read()
 	_, err = d.super.Exec(t.Context(), commands)
 	if ledger.SQLState(err) != "55P03" {
 		t.Errorf("behind a session that reads: %v", err)
@@ -143,9 +179,36 @@ func TestDetachAMonth(t *testing.T) {
 	_, err = reads.Exec(t.Context(), `ROLLBACK`)
 	d.must(err)
 
+	// What is written while they wait is seen.
+	read()
+	detaches := d.Conn(t, "")
+	end := make(chan error, 1)
+	go func() {
+		_, err := detaches.Exec(t.Context(), strings.Replace(commands, "'2s'", "'1min'", 1))
+		end <- err
+	}()
+	await(t, "the commands wait for the lock", func() bool {
+		return d.text(`SELECT EXISTS (SELECT FROM pg_locks l WHERE NOT l.granted AND l.mode = 'AccessExclusiveLock'
+			AND l.pid = $1)::text`, int32(detaches.PgConn().PID())) == "true"
+	})
+	_, err = reads.Exec(t.Context(), appended, [16]byte(id), 9, "FAILED", "", false)
+	d.must(err)
+	_, err = reads.Exec(t.Context(), `COMMIT`)
+	d.must(err)
+	if err := <-end; err == nil || !strings.Contains(err.Error(), "was written while it was read") {
+		t.Errorf("a row is written while they wait: %v", err)
+	}
+	_, err = detaches.Exec(t.Context(), `ROLLBACK`)
+	d.must(err)
+	age()
+
+	before := d.rows(id)
 	d.do(commands)
 	same(t, "rows of the month that left", d.rows(id), "")
-	d.do(`ALTER TABLE railhead.payment_outbox_instructions ATTACH PARTITION ` + instructions + ` ` + ofInstructions)
-	d.do(`ALTER TABLE railhead.payment_outbox_attempts ATTACH PARTITION ` + attempts + ` ` + of)
-	same(t, "rows of the month that is back", d.rows(id), "DISPATCHING UNKNOWN(1) PARKED DISPATCHED")
+	d.do(attach)
+	same(t, "rows of the month that is back", d.rows(id), before)
+	_, is := part("payment_outbox_attempts")
+	same(t, "the table of attempts", is, was)
+	_, is = part("payment_outbox_instructions")
+	same(t, "the table of instructions", is, instructionsWas)
 }

@@ -56,7 +56,7 @@ var elsewhere = []struct {
 	{page: "docs/operations.md", begins: "# db3, ", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
 	{page: "docs/operations.md", begins: "# application host", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
 	{page: "docs/operations.md", begins: "apt-get install ", whole: true, because: "packages for hosts; scripts/install-ha.sh unpacks the same"},
-	{page: "docs/operations.md", begins: "BEGIN;\nSET LOCAL lock_timeout", whole: true, because: "its month is not there; TestDetachAMonth of ./ledger runs it on one that is"},
+	{page: "docs/operations.md", begins: "BEGIN ISOLATION LEVEL READ COMMITTED;\nSET LOCAL lock_timeout", whole: true, because: "its month is not there; TestDetachAMonth of ./ledger runs it on one that is"},
 	{page: "docs/operations.md", begins: "# postgres\n", whole: true, because: "the restore drill; testbed/drill runs it word by word"},
 	{page: "docs/operations.md", begins: "# operator\n", whole: true, because: "the restore drill; testbed/drill runs it word by word"},
 }
