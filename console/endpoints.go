@@ -49,7 +49,7 @@ func (c *Console) endpoints(w http.ResponseWriter, r *http.Request, person Perso
 		return
 	}
 	body := endpointsBody{
-		More: len(all) > endpointsMax, Held: explain.HeldEvents(held), IsHeld: !held.Since.IsZero(),
+		More: len(all) > endpointsMax, Held: explain.HeldEvents(held), IsHeld: !held.Since.IsZero() || !held.Ahead.IsZero(),
 		MayAct: c.mayAct(person), Did: c.justDone(r),
 	}
 	now := seen.Clock()

@@ -1,8 +1,10 @@
 package ledger_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
@@ -32,5 +34,43 @@ func TestGaugesSeeHeldEvents(t *testing.T) {
 	d.settled()
 	if got := gaugesAs(t, d.Cell, celltest.Relayer).EventsHeld; got != 0 {
 		t.Errorf("held for %s after it ended", got)
+	}
+}
+
+// TestRowsOfAnotherServer: after a dump and restore, rows with transaction numbers that are yet to come are held by no
+// transaction: they do not count as held, hide none that are, and are told as what they are.
+func TestRowsOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	d := newDoorDesk(t)
+	id := d.order(d.token(nil, "p1"), "p1", "dumped")
+	d.do(appended, [16]byte(id), 1, "RETRYABLE", "", false)
+	table := d.text(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
+		[16]byte(id))
+	d.do(`ALTER TABLE ` + table + ` DISABLE TRIGGER USER`)
+	d.do(`UPDATE ` + table + ` SET xact = '4000000000', created_at = created_at - interval '3 days'`)
+	d.settled()
+	told := func() string {
+		held, err := d.operator().Reader().HeldEvents(t.Context())
+		d.must(err)
+		return explain.HeldEvents(held)
+	}
+	const ahead = "rows of another server, the next one of "
+	if got := told(); !strings.HasPrefix(got, ahead) {
+		t.Errorf("without a transaction in progress: %s", got)
+	}
+	if got := gaugesAs(t, d.Cell, celltest.Relayer).EventsHeld; got != 0 {
+		t.Errorf("held for %s without a transaction in progress", got)
+	}
+	open := d.Conn(t, "")
+	_, err := open.Exec(t.Context(), "BEGIN; SELECT pg_current_xact_id()")
+	d.must(err)
+	d.do(appended, [16]byte(id), 2, "DISPATCHED", "", false)
+	d.do("SELECT pg_sleep(0.05)")
+	if got := told(); !strings.Contains(got, "the oldest transaction is that of process") ||
+		!strings.Contains(got, "; "+ahead) {
+		t.Errorf("with one: %s", got)
+	}
+	if got := gaugesAs(t, d.Cell, celltest.Relayer).EventsHeld.Hours(); got <= 0 || got > 1 {
+		t.Errorf("held for %g hours by a transaction that just began", got)
 	}
 }

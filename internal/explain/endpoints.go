@@ -22,19 +22,31 @@ func EndpointState(e outbox.ListedEndpoint, now time.Time) (string, Tone) {
 	}
 }
 
-// HeldEvents names the transaction that holds events back.
+// HeldEvents names the transaction that holds events back, and rows that none holds back.
 func HeldEvents(held reader.HeldEvents) string {
+	ahead := ""
+	if !held.Ahead.IsZero() {
+		ahead = "rows of another server, the next one of " + Clock(held.Ahead) + ", have transaction numbers that this one " +
+			"has yet to reach: callers get them then, also those that they had already"
+	}
 	if held.Since.IsZero() {
+		if ahead != "" {
+			return ahead
+		}
 		return "no row is held from callers"
 	}
-	said := "rows since " + Clock(held.Since) + " are held from callers"
+	said := "rows since " + Clock(held.Since) + " are held from callers: the oldest transaction "
 	switch {
 	case held.Prepared != "":
-		return said + ": the oldest transaction is the prepared one " + OneLine(held.Prepared)
+		said += "is the prepared one " + OneLine(held.Prepared)
 	case held.PID != 0:
-		return said + fmt.Sprintf(": the oldest transaction is that of process %d, login %s, database %s, application %q",
+		said += fmt.Sprintf("is that of process %d, login %s, database %s, application %q",
 			held.PID, OrDash(OneLine(held.Login)), OrDash(OneLine(held.Database)), OneLine(held.Application))
 	default:
-		return said + ": the oldest transaction has ended since"
+		said += "has ended since"
 	}
+	if ahead != "" {
+		said += "; " + ahead
+	}
+	return said
 }

@@ -41,6 +41,7 @@ func scanEndpoint(row pgx.CollectableRow) (outbox.ListedEndpoint, error) {
 // delayed events.
 type HeldEvents struct {
 	Since       time.Time `json:"since,omitzero"`          // when the first one was written; zero: there is none
+	Ahead       time.Time `json:"ahead,omitzero"`          // of the next row of another server, see HeldEvents; zero: none
 	PID         int       `json:"pid,omitempty"`           // of the session with the oldest transaction
 	Login       string    `json:"login,omitempty"`         // of that session
 	Database    string    `json:"database,omitempty"`      // of that session
@@ -48,20 +49,22 @@ type HeldEvents struct {
 	Prepared    string    `json:"prepared_xact,omitempty"` // name of a prepared transaction
 }
 
-// HeldEvents reads the oldest transaction in progress on the server, if it delays events.
+// HeldEvents reads the oldest transaction in progress on the server, if it delays events. No transaction delays rows of
+// another server, which a dump has brought with transaction numbers that this one has yet to reach.
 func (r *Reader) HeldEvents(ctx context.Context) (HeldEvents, error) {
 	var held HeldEvents
-	var since pgtype.Timestamptz
+	var since, ahead pgtype.Timestamptz
 	var pid pgtype.Int4
 	var login, database, application, prepared pgtype.Text
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["events_held"]).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&since, &pid, &login, &database, &application, &prepared)
+			return row.Scan(&since, &ahead, &pid, &login, &database, &application, &prepared)
 		})
 	})
 	if err != nil {
 		return HeldEvents{}, fmt.Errorf("reading the transaction that delays events: %w", err)
 	}
+	held.Ahead = store.OrZero(ahead)
 	if held.Since = store.OrZero(since); !held.Since.IsZero() {
 		held.PID, held.Login, held.Database = int(pid.Int32), login.String, database.String
 		held.Application, held.Prepared = application.String, prepared.String

@@ -1,7 +1,8 @@
 -- Figures of the server. A partition that never held a row has no page. The last two columns are
 -- the bounds of the archive's partitions. An instruction that expires soon counts once it has been
 -- pending for half a minute, so that callers which give every payment one minute to live do not
--- raise an alert with each.
+-- raise an alert with each. Rows that a dump of another server brought, with numbers that this one
+-- has yet to reach, are held by no transaction, and do not count as held.
 -- $1 the most instructions that expire soon to read
 SELECT clock_timestamp() AS now,
   pg_database_size(current_database()) AS database_bytes,
@@ -33,6 +34,7 @@ SELECT clock_timestamp() AS now,
     SELECT (extract(epoch FROM clock_timestamp() - a.created_at) * 1000)::bigint
     FROM {cell}.payment_outbox_attempts a
     WHERE a.state NOT IN ({claim_states}) AND a.xact >= pg_snapshot_xmin(pg_current_snapshot())
+      AND a.xact < pg_snapshot_xmax(pg_current_snapshot())
     ORDER BY a.xact
     LIMIT 1), 0) AS events_held_ms,
   ARRAY(
