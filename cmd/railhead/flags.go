@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -57,10 +58,8 @@ func isEmpty(value pflag.Value) bool {
 	if !several {
 		return value.String() == "" || value.Type() == "stringToString" && value.String() == "[]"
 	}
-	for _, one := range list.GetSlice() {
-		if one == "" {
-			return true
-		}
+	if slices.Contains(list.GetSlice(), "") {
+		return true
 	}
 	return len(list.GetSlice()) == 0
 }
