@@ -204,7 +204,7 @@ func (g *Guard) take(
 	switch {
 	case suspended:
 		g.open = &open
-		if was == nil {
+		if was == nil || was.ID != open.ID {
 			g.log.WarnContext(ctx, "a suspension is open",
 				"cause", open.Cause, "detail", open.Detail, "known_until", open.KnownUntil)
 		}

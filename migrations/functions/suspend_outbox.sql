@@ -40,6 +40,12 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%L is not a cause of a suspension', cause);
   END IF;
   PERFORM {cell}.require_durable_commit();
+  -- This is read before the acceptances: one that is committed between the two ends the call, and opens nothing anew.
+  SELECT s.* INTO same FROM {cell}.payment_outbox_suspensions s
+  WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline()
+    AND s.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
+    AND (s.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND looked_at <= s.opened_at
+      OR suspend_outbox.cause NOT IN ('LOG_WENT_BACK', 'ROWS_MISSING'));
   -- Only acceptances of this start and this timeline count: others may have the times of another
   -- server's clock.
   IF EXISTS (
@@ -53,12 +59,7 @@ BEGIN
   THEN
     RETURN NULL;
   END IF;
-  SELECT s.* INTO same FROM {cell}.payment_outbox_suspensions s
-  WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline()
-    AND s.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
-    AND (s.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND looked_at <= s.opened_at
-      OR suspend_outbox.cause NOT IN ('LOG_WENT_BACK', 'ROWS_MISSING'));
-  IF FOUND THEN
+  IF same.suspension_id IS NOT NULL THEN
     IF same.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND NOT {cell}.map_is_confirmed() THEN
       PERFORM FROM {cell}.payment_outbox_rules r WHERE r.confirmed_start IS NOT NULL FOR UPDATE SKIP LOCKED;
       IF FOUND THEN
