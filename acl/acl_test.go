@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/migrations"
 )
@@ -88,7 +89,14 @@ func buildCell(ctx context.Context, adminURL string, grants bool) (err error) {
 // admin is a superuser's connection to a fresh, granted cell.
 func admin(t testing.TB) *pgx.Conn {
 	t.Helper()
-	return pgtest.New(t, pgtest.From(migrated(t))).Conn(t, "")
+	return granted(t).Conn(t, "")
+}
+
+func granted(t testing.TB) *pgtest.DB {
+	t.Helper()
+	db := pgtest.New(t, pgtest.From(migrated(t)))
+	exec(t, db.Conn(t, ""), install.Copied(cell))
+	return db
 }
 
 func exec(t testing.TB, tx interface {

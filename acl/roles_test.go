@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/acl"
-	"github.com/railhead-pay/railhead/internal/test/pgtest"
 )
 
 const (
@@ -24,7 +23,7 @@ const (
 // as a login of each role.
 func cellWithLogins(t testing.TB) (root *pgx.Conn, as map[string]*pgx.Conn) {
 	t.Helper()
-	db := pgtest.New(t, pgtest.From(migrated(t)))
+	db := granted(t)
 	root, as = db.Conn(t, ""), map[string]*pgx.Conn{}
 	for _, role := range services() {
 		login := strings.Replace(role, "railhead_", "acl_test_", 1)

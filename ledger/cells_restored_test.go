@@ -190,8 +190,11 @@ func TestUnsettledCell(t *testing.T) {
 	for _, other := range []string{
 		"t.timeline - 1001, pg_postmaster_start_time()", "t.timeline - 1000, now() - interval '1 day'",
 	} {
-		east.do(`INSERT INTO railhead.payment_cell_checks (system_identifier, timeline, server_started_at, compared, gone)
-			SELECT t.system_identifier, ` + other + `, '{west}', '{}' FROM railhead.payment_accepted_timelines t`)
+		east.do(`INSERT INTO railhead.payment_cell_checks (system_identifier, timeline, server_started_at, database_oid,
+				table_oid, compared, gone)
+			SELECT t.system_identifier, ` + other + `, t.database_oid, 'railhead.payment_cell_checks'::regclass, '{west}', '{}'
+			FROM railhead.payment_accepted_timelines t
+			WHERE t.table_oid = t.tableoid AND t.database_oid = railhead.database_oid()`)
 	}
 
 	known, fresh := order(2), order(3)

@@ -435,8 +435,8 @@ func TestMapOfCells(t *testing.T) {
 		`SELECT railhead.settle_buckets('{1}', '{9}', 'west', 'mine', '[]')`, `SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', 'mine')`,
 		`SELECT railhead.flush_map('x')`,
 		`INSERT INTO railhead.payment_cell_changes (bucket, version, cell, reason) VALUES (1, 9, 'east', 'mine')`,
-		`INSERT INTO railhead.payment_cell_checks (system_identifier, timeline, server_started_at, compared, gone)
-			VALUES ('1', 1, now(), '{}', '{}')`,
+		`INSERT INTO railhead.payment_cell_checks (system_identifier, timeline, server_started_at, database_oid, table_oid,
+			compared, gone) VALUES ('1', 1, now(), 1, 1, '{}', '{}')`,
 	} {
 		for login := range celltest.Logins() {
 			if login == celltest.Operator && strings.HasPrefix(sql, "SELECT") {

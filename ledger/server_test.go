@@ -74,6 +74,7 @@ func serverChanges(t *testing.T, one, other *celltest.Cell) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mustExec(t, admin, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1`, other.Name)
 	mustExec(t, admin, `ALTER DATABASE `+other.Name+` RENAME TO `+one.Name)
 	other.DB.Name = one.Name // to be dropped by
 	if err := admin.Close(t.Context()); err != nil {

@@ -10,9 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -39,10 +41,16 @@ func lived(t testing.TB) pgtest.Template {
 // database is a clone of it, on a server of the test's own or, for nil, the shared one.
 func database(t testing.TB, cluster *pgtest.Cluster) *pgtest.DB {
 	t.Helper()
+	var db *pgtest.DB
 	if cluster == nil {
-		return pgtest.New(t, pgtest.From(lived(t)))
+		db = pgtest.New(t, pgtest.From(lived(t)))
+	} else {
+		db = cluster.New(t, pgtest.From(lived(t)))
 	}
-	return cluster.New(t, pgtest.From(lived(t)))
+	if _, err := db.Conn(t, "").Exec(t.Context(), install.Copied(migrations.DefaultCell)); err != nil {
+		t.Fatal(err)
+	}
+	return db
 }
 
 // The rails of the fixture, by what decides about them.

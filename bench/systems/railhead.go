@@ -105,6 +105,13 @@ func applyRail(ctx context.Context, db server.Database, name string, profile []b
 
 // Open implements System.
 func (r Railhead) Open(ctx context.Context, db server.Database, o Options) (Session, error) {
+	err := db.Do(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, install.Copied(cell))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("accepting the copied rows: %w", err)
+	}
 	if o.Ordered {
 		profile := r.profile(railType, rails.MaxConcurrency)
 		profile = append(profile[:len(profile)-1], `, "order": "STRICT"}`...)

@@ -47,8 +47,11 @@ func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recal
 			fmt.Sprintf(" on timeline %d, which was never accepted", server.Timeline)}
 	case memory.SystemIdentifier != "" && memory.SystemIdentifier != server.SystemIdentifier:
 		return finding{cause: outbox.CauseNewServer, detail: was + " and " + is}
-	case memory.SystemIdentifier != "" && memory.Timeline != server.Timeline, server.AcceptedAt.IsZero():
+	case memory.SystemIdentifier != "" && memory.Timeline != server.Timeline:
 		return finding{cause: outbox.CauseNewTimeline, detail: was + " and " + is}
+	case server.AcceptedAt.IsZero():
+		return finding{cause: outbox.CauseNewTimeline, detail: is +
+			", as before, and was accepted with other rows: a dump was loaded, or the acceptance is missing"}
 	case memory.LogPosition > server.LogPosition:
 		return finding{cause: outbox.CauseLogWentBack, detail: fmt.Sprintf(
 			"the write-ahead log ended at %s and ends at %s", position(memory.LogPosition), position(server.LogPosition))}

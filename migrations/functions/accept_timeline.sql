@@ -1,7 +1,8 @@
 -- accept_timeline(reason text, since timestamptz) -> (system_identifier text, timeline bigint)
 --   Records that an operator has compared with the rails what a failover, a restore or a snapshot
 --   may have forgotten. The open suspension ends, and this server and timeline are accepted.
---   Services notice it within seconds. since identifies the suspension that was compared, by its
+--   Services notice it within seconds. Rows that are loaded
+--   from a dump, or copied with the database, have to be accepted anew. since identifies the suspension that was compared, by its
 --   opened_at to the second; it is null if no suspension is open.
 --
 --   A suspension of another start of the server or of another timeline is not ended, nor is one
@@ -121,8 +122,9 @@ BEGIN
           'ELSEWHERE and the outbox_id of this cell is only here; with another outbox_id it is in a third cell, too.';
     END IF;
   END IF;
-  INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
-  VALUES (accept_timeline.system_identifier, accept_timeline.timeline, accept_timeline.reason)
+  INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, database_oid, table_oid, reason)
+  VALUES (accept_timeline.system_identifier, accept_timeline.timeline, {cell}.database_oid(),
+    '{cell}.payment_accepted_timelines'::regclass, accept_timeline.reason)
   ON CONFLICT DO NOTHING;
   UPDATE {cell}.payment_outbox_suspensions s
   SET accepted_at = clock_timestamp(), accepted_by = session_user, reason = accept_timeline.reason

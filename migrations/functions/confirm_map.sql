@@ -47,8 +47,10 @@ BEGIN
       MESSAGE = 'this cell knows no other cell: if it was restored to a time before they joined, it takes their participants',
       HINT = 'Set the connection strings of all cells, and repeat this. If there never was another one: --reason WHY.';
   END IF;
-  INSERT INTO {cell}.payment_cell_checks (system_identifier, timeline, server_started_at, went_back, compared, gone, reason)
-  SELECT s.system_identifier::text, {cell}.server_timeline(), pg_postmaster_start_time(), {cell}.server_went_back(),
+  INSERT INTO {cell}.payment_cell_checks (system_identifier, timeline, server_started_at, database_oid, table_oid,
+    went_back, compared, gone, reason)
+  SELECT s.system_identifier::text, {cell}.server_timeline(), pg_postmaster_start_time(), {cell}.database_oid(),
+    '{cell}.payment_cell_checks'::regclass, {cell}.server_went_back(),
     ARRAY(SELECT DISTINCT c FROM unnest(confirm_map.compared) AS c ORDER BY c),
     ARRAY(SELECT DISTINCT g FROM unnest(confirm_map.gone) AS g ORDER BY g), confirm_map.reason
   FROM pg_control_system() s;

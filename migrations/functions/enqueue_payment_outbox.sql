@@ -75,7 +75,7 @@ BEGIN
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
       AND NOT {cell}.enqueue_is_closed(r.closed_gates, rail_type, participant_id)
-      AND (r.confirmed_start = pg_postmaster_start_time()
+      AND (r.confirmed_start = pg_postmaster_start_time() AND r.confirmed_table = r.tableoid
         AND get_bit(r.own_buckets, {cell}.cell_bucket(participant_id)) = 1
         OR {cell}.takes_participant(r.own_buckets, participant_id))
       AND {cell}.payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,

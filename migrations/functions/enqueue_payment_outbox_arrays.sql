@@ -114,7 +114,7 @@ BEGIN
           AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
           AND (d.headers = '{}' OR NOT lower(d.headers::text COLLATE "C") LIKE ANY (r.forbidden))
           AND NOT {cell}.enqueue_is_closed(r.closed_gates, a.rail_type, a.participant_id)
-          AND (r.confirmed_start = pg_postmaster_start_time()
+          AND (r.confirmed_start = pg_postmaster_start_time() AND r.confirmed_table = r.tableoid
             AND get_bit(r.own_buckets, {cell}.cell_bucket(a.participant_id)) = 1
             OR {cell}.takes_participant(r.own_buckets, a.participant_id))
           AND {cell}.payment_outbox_valid(a.instruction_id, a.participant_id, a.idempotency_key, a.payload,

@@ -1,7 +1,7 @@
 -- map_is_confirmed() -> boolean
 --   Whether the map of cells that this cell has is known to be complete on the present start and
---   timeline of its server: it was compared with the maps of all other cells since, and no component
---   has found since that the server went back in time (confirm_map). A cell that knows no other one
+--   timeline of its server: it was compared with the maps of all other cells since, no dump of it was loaded and its
+--   database is no copy since, and no component has found since that the server went back in time (confirm_map). A cell that knows no other one
 --   also has a complete map while its rows are known to be complete (server_is_settled), and one without a map always. In all other
 --   cases a restore or a failover may have forgotten that a bucket was given away, and the cell takes
 --   no instruction.
@@ -18,6 +18,7 @@ BEGIN
     SELECT FROM {cell}.payment_cell_checks k
     WHERE k.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
       AND k.timeline = {cell}.server_timeline() AND k.server_started_at = pg_postmaster_start_time()
+      AND k.table_oid = k.tableoid AND k.database_oid = {cell}.database_oid()
       AND k.went_back = {cell}.server_went_back())
     OR NOT EXISTS (SELECT FROM {cell}.payment_cells c WHERE NOT c.here)
       AND ({cell}.server_is_settled() OR NOT EXISTS (SELECT FROM {cell}.payment_cells));

@@ -21,7 +21,7 @@ BEGIN
   INSERT INTO {cell}.payment_outbox_rules AS r
     (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers,
       rail_types, forbidden, digits,
-      required, closed_gates, own_buckets, confirmed_start)
+      required, closed_gates, own_buckets, confirmed_start, confirmed_table)
   SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
     s.refuse_card_numbers, ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL
       ORDER BY p.rail_type),
@@ -38,8 +38,10 @@ BEGIN
       SELECT FROM {cell}.payment_cell_checks k
       WHERE k.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
         AND k.timeline = {cell}.server_timeline() AND k.server_started_at = pg_postmaster_start_time()
+        AND k.table_oid = k.tableoid AND k.database_oid = {cell}.database_oid()
         AND k.went_back = {cell}.server_went_back())
-      THEN pg_postmaster_start_time() END
+      THEN pg_postmaster_start_time() END,
+    '{cell}.payment_outbox_rules'::regclass
   FROM {cell}.payment_outbox_settings s
   ON CONFLICT ON CONSTRAINT payment_outbox_rules_pk DO UPDATE SET
     allow_second_key = excluded.allow_second_key,
@@ -54,7 +56,8 @@ BEGIN
     required = excluded.required,
     closed_gates = excluded.closed_gates,
     own_buckets = excluded.own_buckets,
-    confirmed_start = excluded.confirmed_start;
+    confirmed_start = excluded.confirmed_start,
+    confirmed_table = excluded.confirmed_table;
   RETURN NULL;
 END
 $$;

@@ -1,6 +1,7 @@
 -- server_is_settled() -> boolean
 --   Whether the rows of this cell are known to be complete: no suspension is open; the server and
---   timeline of this session were accepted; and a relayer or a reaper has compared this start of the server
+--   timeline of this session were accepted, with the tables that hold the rows now (timeline_accepted_at);
+--   and a relayer or a reaper has compared this start of the server
 --   with its memory (no other component has one), or an operator has accepted it since. A cell on which no relayer has run has
 --   sent nothing. While the rows are not known to be complete, a payment that seems not to have
 --   been sent may have been sent, and must not be ended for that reason.
@@ -19,7 +20,7 @@ BEGIN
       AND EXISTS (
         SELECT FROM {cell}.payment_accepted_timelines t
         WHERE t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
-          AND t.timeline = {cell}.server_timeline())
+          AND t.timeline = {cell}.server_timeline() AND t.table_oid = t.tableoid AND t.database_oid = {cell}.database_oid())
       AND (
         EXISTS (
           SELECT FROM {cell}.outbox_heartbeats h

@@ -19,6 +19,9 @@
 --   done and the row is free; it changes nothing else. Components repeat the call while the suspension is open, with its
 --   opened_at as looked_at.
 --
+--   A cause of NEW_TIMELINE is kept as ROWS_MISSING where the present server and timeline were accepted with other
+--   tables: rows are missing that were committed after the dump, or after the copy.
+--
 --   If an operator has accepted the server since looked_at, the time when the caller read its
 --   facts, no suspension is opened and the result is null: the caller checks again. An acceptance
 --   in the future has the time of a clock that was ahead, and counts as earlier.
@@ -55,7 +58,8 @@ BEGIN
     OR cause = 'NEW_TIMELINE' AND EXISTS (
       SELECT FROM {cell}.payment_accepted_timelines t
       WHERE t.accepted_at > looked_at AND t.accepted_at <= clock_timestamp() AND t.timeline = {cell}.server_timeline()
-        AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c))
+        AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
+        AND t.table_oid = t.tableoid AND t.database_oid = {cell}.database_oid())
   THEN
     RETURN NULL;
   END IF;
@@ -68,6 +72,16 @@ BEGIN
       END IF;
     END IF;
     RETURN same.suspension_id;
+  END IF;
+  -- Of this server and timeline only other tables were accepted: these were loaded from a dump, or copied.
+  IF cause = 'NEW_TIMELINE' AND (
+    SELECT NOT bool_or(t.table_oid = t.tableoid AND t.database_oid = {cell}.database_oid())
+    FROM {cell}.payment_accepted_timelines t
+    WHERE t.timeline = {cell}.server_timeline()
+      AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c))
+  THEN
+    cause := 'ROWS_MISSING';
+    detail := 'the rows were accepted in other tables of this server: a dump was loaded since, or the database was copied';
   END IF;
   INSERT INTO {cell}.payment_outbox_suspensions AS s
     (worker_id, cause, detail, system_identifier, timeline, server_started_at, known_until)

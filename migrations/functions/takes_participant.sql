@@ -3,7 +3,7 @@
 --   that is null, the cell has no map and takes all; the test of null is then the whole cost. With a
 --   map it takes those of its buckets, while the map is confirmed (map_is_confirmed). The enqueue functions
 --   ask it only where the map is not that of the start of the server that confirmed_start of
---   payment_outbox_rules names, or the bucket is not this cell's.
+--   payment_outbox_rules names, where that row was loaded from a dump (confirmed_table), or the bucket is not this cell's.
 --
 --   The function is one expression without a query, which the planner inlines. It therefore sets no
 --   search_path; its callers do.

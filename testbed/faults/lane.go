@@ -102,7 +102,10 @@ func NewLane(ctx context.Context, built Binaries) (_ *Lane, err error) {
 func (l *Lane) newDatabase(ctx context.Context) (string, error) {
 	l.made++
 	name := fmt.Sprintf("run_%d", l.made)
-	return name, l.exec(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+templateName)
+	if err := l.exec(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+templateName); err != nil {
+		return "", err
+	}
+	return name, l.exec(ctx, name, install.Copied(cell))
 }
 
 func (l *Lane) dropDatabase(ctx context.Context, name string) error {

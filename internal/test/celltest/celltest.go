@@ -111,6 +111,7 @@ func On(t testing.TB, cluster *pgtest.Cluster) *Cell {
 func on(t testing.TB, db *pgtest.DB) *Cell {
 	c := &Cell{DB: db, Schema: migrations.DefaultCell, t: t}
 	t.Cleanup(c.disconnect)
+	c.Exec(install.Copied(c.Schema))
 	return c
 }
 

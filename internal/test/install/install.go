@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -171,4 +172,18 @@ func SetTimeBudget(ctx context.Context, admin, cell string, budget outbox.TimeBu
 		return fmt.Errorf("changing the time budget: %w", err)
 	}
 	return nil
+}
+
+// Copied returns the statement by which the superuser accepts the rows of a cell whose database was copied from a
+// template. It changes nothing in a database without a cell, or with one of an earlier revision, which does not tell a
+// copy from what was accepted.
+func Copied(cell string) string {
+	return strings.ReplaceAll(`DO $$ BEGIN
+	IF to_regprocedure('CELL.database_oid()') IS NOT NULL THEN
+		INSERT INTO CELL.payment_accepted_timelines (system_identifier, timeline, database_oid, table_oid, reason)
+		SELECT t.system_identifier, t.timeline, CELL.database_oid(), t.tableoid, 'the template was made on this server'
+		FROM CELL.payment_accepted_timelines t
+		ON CONFLICT DO NOTHING;
+	END IF;
+END $$`, "CELL", cell)
 }
