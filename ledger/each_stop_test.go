@@ -104,11 +104,11 @@ func TestPersonsOfOneLogin(t *testing.T) {
 			{"anna", "incident 42", "for anna: incident 42"},
 			{"anna", "incident 42", "for anna: incident 42"},
 			{"bert", "incident 42", "for anna: incident 42; and LOGIN for bert: incident 42"},
-			{"anna", "incident 42", "for anna: incident 42; and LOGIN for bert: incident 42"},
 			{"bert", "incident 42", "for anna: incident 42; and LOGIN for bert: incident 42"},
 			{"", "incident 42", "for anna: incident 42; and LOGIN for bert: incident 42; and LOGIN: incident 42"},
+			{"bert", "incident 42", "for anna: incident 42; and LOGIN: incident 42; and LOGIN for bert: incident 42"},
 			{"anna; and bert", "it's over; and  boss: go on; And x",
-				"for anna: incident 42; and LOGIN for bert: incident 42; and LOGIN: incident 42; " +
+				"for anna: incident 42; and LOGIN: incident 42; and LOGIN for bert: incident 42; " +
 					"and LOGIN for anna, and bert: it's over, and  boss: go on, And x"},
 		} {
 			of.ask(word.person, word.reason)

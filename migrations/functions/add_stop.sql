@@ -6,8 +6,8 @@
 --   than 1,500 characters, which no function writes, the middle is left out. text_of_stops makes the new
 --   reason.
 --
---   The same word of the same person, if it is the first of all or the last of that person, adds nothing: it is a call
---   that is repeated after a lost answer. At most 50 words are kept. Those that leave are counted, and left_out has how
+--   The same word of the same person adds nothing while it is the newest of all: it is a call that is repeated after a lost
+--   answer. Once anything was said since, it is said anew, and becomes the newest. At most 50 words are kept. Those that leave are counted, and left_out has how
 --   many; they are first the oldest after which the same person has said something else, then the oldest. The
 --   first stays.
 -- errors:  RH002 as of acting_person.
@@ -23,7 +23,6 @@ DECLARE
   words jsonb := $1 -> 'words';
   left_out integer := $1 ->> 'left_out';
   place integer;
-  newest boolean;
 BEGIN
   IF $2 IS NULL THEN
     words := '[]';
@@ -33,15 +32,12 @@ BEGIN
       'said', CASE WHEN length($2) > 1500 THEN left($2, 740) || ' ... ' || right($2, 740) ELSE $2 END));
     left_out := 0;
   END IF;
-  SELECT e.n, NOT EXISTS (SELECT FROM jsonb_array_elements(words) WITH ORDINALITY AS later(word, n)
-    WHERE later.n > e.n AND later.word -> 'by' = e.word -> 'by' AND later.word -> 'for' = e.word -> 'for')
-  INTO place, newest
+  SELECT max(e.n) INTO place
   FROM jsonb_array_elements(words) WITH ORDINALITY AS e(word, n)
-  WHERE e.word - 'at' - 'whole' = this
-  LIMIT 1;
-  IF place = 1 OR newest THEN
+  WHERE e.word - 'at' - 'whole' = this;
+  IF place = jsonb_array_length(words) THEN
     RETURN jsonb_build_object('left_out', left_out, 'words', words);
-  ELSIF place IS NOT NULL THEN
+  ELSIF place > 1 THEN
     words := words - (place - 1);
   END IF;
   words := words || jsonb_build_array(this || jsonb_build_object('at',

@@ -238,7 +238,13 @@ BEGIN
       AND UNBOUNDED FOLLOWING) || '.'
   INTO message, field, detail
   FROM (
-    SELECT c.scope, c.closed_by, c.closed_at, c.closed_until, c.close_reason, 'YYYY-MM-DD"T"HH24:MI:SS"Z"' AS form,
+    -- Callers learn the logins of operators, and not for which persons they acted.
+    SELECT c.scope, c.closed_by, c.closed_at, c.closed_until,
+      CASE WHEN c.stops IS NULL THEN c.close_reason ELSE {cell}.text_of_stops(jsonb_build_object(
+        'left_out', c.stops -> 'left_out', 'words', (
+          SELECT jsonb_agg(w.word - 'for' ORDER BY w.n)
+          FROM jsonb_array_elements(c.stops -> 'words') WITH ORDINALITY AS w(word, n)))) END AS close_reason,
+      'YYYY-MM-DD"T"HH24:MI:SS"Z"' AS form,
       CASE c.scope WHEN 'cell' THEN 'everything' ELSE c.scope || ' ' || c.name END AS what
     FROM {cell}.payment_closed_gates c
     WHERE (c.scope, c.name) IN (('cell', '*'), ('rail', rail_type COLLATE "C"),

@@ -49,6 +49,10 @@ BEGIN
     AND s.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
     AND (s.cause IN ('LOG_WENT_BACK', 'ROWS_MISSING') AND looked_at <= s.opened_at
       OR suspend_outbox.cause NOT IN ('LOG_WENT_BACK', 'ROWS_MISSING'));
+  -- An acceptance that is under way holds the open suspension's row. It ends a call that has to wait for that, too.
+  IF same.suspension_id IS NULL THEN
+    PERFORM FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL FOR UPDATE;
+  END IF;
   -- Only acceptances of this start and this timeline count: others may have the times of another
   -- server's clock.
   IF EXISTS (

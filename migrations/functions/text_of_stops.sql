@@ -6,10 +6,12 @@
 --   It has at most 2,000 characters, and of each reason at most 500. If that is not enough, all reasons
 --   are cut to the same length, of 60 characters at least; then parts are left out, as words leave in
 --   add_stop, and '; and N more' counts them. The first and the newest are always there. If anything is
---   cut or left out, the time of the newest word follows, so that each new word makes another text. '; and'
---   within a reason or a name is written ', and': no part imitates another one.
+--   cut or left out, the time of the newest word follows, so that each new word makes another text. A
+--   semicolon within a reason or a name, or a character that looks like one, is written as a comma: no part imitates
+--   another one.
 -- reads, writes, locks: nothing.
--- called by: add_stop, pause_rail, pause_participant, close_enqueue, auto_pause_rail, reason_of_both.
+-- called by: add_stop, pause_rail, pause_participant, close_enqueue, auto_pause_rail, reason_of_both,
+--            payment_outbox_violation.
 CREATE OR REPLACE FUNCTION {cell}.text_of_stops(stops jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -18,8 +20,9 @@ DECLARE
   length_max CONSTANT integer := 2000;
   reason_max CONSTANT integer := 500;
   lengths CONSTANT integer[] := ARRAY[60, 90, 120, 160, 200, 250, 300, 400];
-  -- Outside of ASCII "C" knows no letters, so that no unusual space between the two is another word.
-  separator CONSTANT text := ';(?=[^[:alnum:];]{0,20}and)';
+  -- A semicolon, the Greek question mark, the Arabic, reversed and turned semicolons, and those of presentation forms.
+  semicolons CONSTANT text := E';\u037E\u061B\u204F\u2E35\uFE14\uFE54\uFF1B';
+  commas CONSTANT text := repeat(',', length(semicolons));
   labels text[];
   reasons text[];
   whole boolean[];
@@ -30,11 +33,10 @@ DECLARE
   fitting text;
   shortened boolean;
 BEGIN
-  SELECT array_agg(regexp_replace(CASE WHEN w.n > 1 THEN w.login ELSE '' END
-      || coalesce(CASE WHEN w.n > 1 THEN ' ' ELSE '' END || 'for ' || left(w.person, 64), '') COLLATE "C",
-      separator, ',', 'gi') ORDER BY w.n),
-    array_agg(CASE WHEN w.whole THEN w.said ELSE regexp_replace(w.said COLLATE "C", separator, ',', 'gi') END
+  SELECT array_agg(translate(CASE WHEN w.n > 1 THEN w.login ELSE '' END
+      || coalesce(CASE WHEN w.n > 1 THEN ' ' ELSE '' END || 'for ' || left(w.person, 64), ''), semicolons, commas)
       ORDER BY w.n),
+    array_agg(CASE WHEN w.whole THEN w.said ELSE translate(w.said, semicolons, commas) END ORDER BY w.n),
     array_agg(w.whole ORDER BY w.n),
     array_agg(w.n ORDER BY w.newest, w.n) FILTER (WHERE w.n > 1),
     (array_agg(w.at ORDER BY w.n DESC))[1]
