@@ -32,6 +32,7 @@ var shownAt = map[string]place{
 	"RailheadReaperNotRunning":          {"/components", "Components"},
 	"RailheadComponentStale":            {"/components", "Components"},
 	"RailheadComponentStopped":          {"/components", "Components"},
+	"RailheadComponentRestarts":         {"/components", "Components"},
 	"RailheadAPIFailing":                {"/database#logins", "Database"},
 	"RailheadTokenNotInForce":           {"/tokens", "Tokens"},
 	"RailheadCallbacksNotTaken":         {"/rails", "Rails"},

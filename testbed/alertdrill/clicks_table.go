@@ -203,6 +203,9 @@ func componentRoutes() []route {
 			says: []string{"callback", "it announced its stop"}, mend: byProcess,
 		},
 		{
+			fault: "RailheadComponentRestarts", cause: []string{toComponents}, says: []string{"callback"}, mend: byProcess,
+		},
+		{
 			fault: "RailheadAPIFailing", cause: []string{toDatabase},
 			says: []string{"railhead_api_login", "it may not log in"},
 			mend: byServer,

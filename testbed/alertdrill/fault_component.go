@@ -46,6 +46,12 @@ func componentFaults() []fault {
 			heal:   func(ctx context.Context, w *world) error { return w.start(ctx, "callbacks") },
 		},
 		{
+			name: "RailheadComponentRestarts", about: "the callback endpoint is started again three times",
+			wants:  ticket("RailheadComponentRestarts"),
+			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.startAgain(ctx, "callbacks", 3) },
+			heal:   func(context.Context, *world) error { return nil },
+		},
+		{
 			name: "RailheadAPIFailing", about: "the login of the HTTP API may not log in any more, while callers ask",
 			wants:  page("RailheadAPIFailing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.apiWithoutDatabase(ctx) },

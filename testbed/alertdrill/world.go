@@ -222,6 +222,22 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 	return w.retarget()
 }
 
+// startAgain stops and starts a component n times at its address, each time after it was scraped.
+func (w *world) startAgain(ctx context.Context, kind string, n int) error {
+	addr := w.targets[kind].Addr
+	for range n {
+		if err := errors.Join(w.stop(kind), w.start(ctx, kind, "RAILHEAD_HTTP_ADDR="+addr)); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // during registers stop to be called when the fault is healed.
 func (w *world) during(stop func() error) { w.healing = append(w.healing, stop) }
 
