@@ -38,7 +38,7 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.exec.Close)
-	d.ingest, d.super = d.Conn(t, celltest.Ingest), d.Conn(t, "")
+	d.ingest, d.super = d.Conn(t, celltest.Ingest), d.Superuser()
 	return d
 }
 

@@ -197,6 +197,22 @@ func (c *Cell) withSuper(do func(*pgx.Conn) error) error {
 	return err
 }
 
+// Superuser returns a connection of the superuser for the test alone, closed when it ends: one that is kept, if there is
+// one.
+func (c *Cell) Superuser() *pgx.Conn {
+	c.t.Helper()
+	conn, err := c.takeSuper()
+	if err != nil {
+		c.t.Fatalf("connecting: %v", err)
+	}
+	c.t.Cleanup(func() {
+		if err := conn.Close(context.WithoutCancel(c.t.Context())); err != nil && !conn.IsClosed() {
+			c.t.Errorf("closing a connection of the superuser: %v", err)
+		}
+	})
+	return conn
+}
+
 // takeSuper returns a kept connection that is still open, or a new one: some tests terminate every
 // session, or restart the server.
 func (c *Cell) takeSuper() (*pgx.Conn, error) {
