@@ -36,12 +36,13 @@ export class UnknownOutcomeError extends Error {
 }
 
 /**
- * Nothing was done: the function that gives the token has failed, or what it gave is no token, as `cause` says, so
- * nothing was sent, and no earlier attempt may have done the call, or a part of it. It may be repeated.
+ * Nothing was done: the function that gives the token has failed, or gave what is no token, or the call
+ * can't be made, as `cause` says. So nothing was sent, and no earlier attempt may have done the call, or a part of it.
+ * It may be repeated.
  */
 export class NotSentError extends Error {
   constructor(cause: unknown) {
-    super('nothing was sent: there is no token', { cause })
+    super('nothing was sent: the call has no token, or cannot be made', { cause })
     this.name = 'NotSentError'
   }
 }

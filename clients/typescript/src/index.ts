@@ -5,9 +5,11 @@
 // 5xx. It never makes a second instruction.
 
 import { NotSentError, RailheadError, UnknownOutcomeError, notRead } from './errors.js'
+import { type Options, optionsOf, timerMs, waitOf } from './options.js'
 import type { components } from './schema.js'
 
 export { NotSentError, RailheadError, UnknownOutcomeError } from './errors.js'
+export type { Options } from './options.js'
 
 /** An instruction, as the API takes it. */
 export type Instruction = components['schemas']['Instruction']
@@ -26,24 +28,6 @@ export type Problem = components['schemas']['Problem']
 /** A line of the answer to a batch. */
 export type BatchLine = components['schemas']['BatchLine']
 
-export interface Options {
-  /** Where the API is, such as https://payments.example. */
-  baseUrl: string
-  /** The token, or what gives the one in force. */
-  token: string | (() => string | Promise<string>)
-  /** How often a call is made at most, and how often in a row a batch is sent without a line that is answered for good; 6 unless set. */
-  attempts?: number
-  /**
-   * The wait before the first repetition, in ms, which doubles up to 10 s; 250 unless set. Where the API asks for a
-   * longer one, such as by a quota, it is kept, up to two minutes.
-   */
-  backoffMs?: number
-  /** The longest that one attempt may take, in ms, in addition to what it is to wait for; 15,000 unless set. */
-  timeoutMs?: number
-  /** In the place of the global fetch. */
-  fetch?: typeof fetch
-}
-
 export interface CallOptions {
   /**
    * Ends the call, which then rejects with the signal's reason. Where an attempt of an enqueue or a cancel may have
@@ -58,7 +42,7 @@ export interface EnqueueOptions extends CallOptions {
    * before the call, and the same for each repetition.
    */
   idempotencyKey: string
-  /** Seconds to wait for the outcome, at most 30. */
+  /** Seconds to wait for the outcome, at most 30; what is more is 30, and a part of a second is a whole one. */
   wait?: number
   /** W3C trace context. */
   traceparent?: string
@@ -96,35 +80,30 @@ const longestBackoffMs = 10_000
 const longestAskedMs = 120_000
 
 export class Railhead {
-  readonly #options: Required<Omit<Options, 'fetch'>>
-  readonly #fetch: typeof fetch
+  readonly #options: Required<Options>
 
+  /** It sends nothing. A TypeError names every option that is wrong. */
   constructor(options: Options) {
-    this.#options = {
-      baseUrl: options.baseUrl.replace(/\/+$/, ''),
-      token: options.token,
-      attempts: options.attempts ?? 6,
-      backoffMs: options.backoffMs ?? 250,
-      timeoutMs: options.timeoutMs ?? 15_000,
-    }
-    this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis)
+    this.#options = optionsOf(options)
   }
 
   /**
    * Enqueues one instruction. `replayed` of the result says that the key was known. With `wait`
    * the result may have the outcome; `state` and `certainty` say whether it does. The state
    * ELSEWHERE is answered at once: the payment is in another cell, which alone knows the outcome.
+   * A TypeError that is thrown, and no rejection, is of what was asked for: nothing was sent.
    */
   enqueue(instruction: Instruction, options: EnqueueOptions): Promise<InstructionStatus> {
     if (!options.idempotencyKey) {
       throw new TypeError('an enqueue needs an idempotencyKey: a fresh one per retry is how a payment is made twice')
     }
     const headers: Record<string, string> = { 'Content-Type': 'application/json', 'Idempotency-Key': keyHeader(options.idempotencyKey) }
-    if (options.wait) headers['Prefer'] = `wait=${Math.trunc(options.wait)}`
+    const wait = waitOf(options.wait)
+    if (wait > 0) headers['Prefer'] = `wait=${wait}`
     // What is no trace prevents no payment.
     if (options.traceparent && /^[ -~]{1,1024}$/.test(options.traceparent)) headers['traceparent'] = options.traceparent
     return this.#json({
-      method: 'POST', path: '/v1/instructions', headers, body: JSON.stringify(instruction), patienceMs: (options.wait ?? 0) * 1000,
+      method: 'POST', path: '/v1/instructions', headers, body: JSON.stringify(instruction), patienceMs: wait * 1000,
       idempotencyKey: options.idempotencyKey, signal: options.signal,
       whole: (value) => isOf(value, instruction, options.idempotencyKey),
     })
@@ -132,9 +111,10 @@ export class Railhead {
 
   /** Says what became of an instruction; with `wait`, once it rests or after so many seconds, or at once if it is ELSEWHERE. */
   get(outboxId: string, options: CallOptions & { wait?: number } = {}): Promise<InstructionStatus> {
-    const headers: Record<string, string> = options.wait ? { Prefer: `wait=${Math.trunc(options.wait)}` } : {}
+    const wait = waitOf(options.wait)
+    const headers: Record<string, string> = wait > 0 ? { Prefer: `wait=${wait}` } : {}
     return this.#json({
-      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: (options.wait ?? 0) * 1000, signal: options.signal,
+      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: wait * 1000, signal: options.signal,
       whole: (value) => isWithId(value, outboxId),
     })
   }
@@ -283,27 +263,30 @@ export class Railhead {
    * with, such as any reason of the caller's, the class does not say it.
    */
   async #once(request: Request): Promise<Answer | { sent: boolean; failure: unknown }> {
-    const { token } = this.#options
+    const { baseUrl, token, timeoutMs, fetch } = this.#options
+    const mark = newMark()
     let headers: Headers
+    let signal: AbortSignal
     try {
-      request.signal?.throwIfAborted()
+      const { signal: ends } = request
+      ends?.throwIfAborted()
       const inForce = typeof token === 'string' ? token : await token()
-      request.signal?.throwIfAborted()
-      headers = new Headers({ ...request.headers, Authorization: `Bearer ${inForce}`, Accept: 'application/json' })
+      ends?.throwIfAborted()
+      if (typeof inForce !== 'string') throw new TypeError('the token is no text')
+      headers = new Headers({ ...request.headers, Authorization: `Bearer ${inForce}`, Accept: 'application/json', [callHeader]: mark })
+      const timeout = AbortSignal.timeout(timerMs(timeoutMs + (request.patienceMs ?? 0)))
+      signal = ends ? AbortSignal.any([ends, timeout]) : timeout
     } catch (failed) {
       return { sent: false, failure: new NotSentError(failed) }
     }
     try {
-      const mark = newMark()
-      headers.set(callHeader, mark)
       const began = performance.now()
-      const timeout = AbortSignal.timeout(this.#options.timeoutMs + (request.patienceMs ?? 0))
-      const response = await this.#fetch(this.#options.baseUrl + request.path, {
+      const response = await fetch(baseUrl + request.path, {
         method: request.method,
         headers,
         body: request.body ?? null,
         redirect: 'error', // a token goes to the host that was named, and nowhere else
-        signal: request.signal ? AbortSignal.any([request.signal, timeout]) : timeout,
+        signal,
       })
       // A cache has kept what is older than the call, although the API forbids that. Some proxies count the time of the
       // call itself, in whole seconds.

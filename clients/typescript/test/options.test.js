@@ -1,0 +1,85 @@
+// What is asked for is examined before anything counts as sent. Nothing here needs an API.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { NotSentError, Railhead, UnknownOutcomeError } from '../dist/index.js'
+
+const given = { baseUrl: 'https://payments.example/', token: 'rht_x', attempts: 2, backoffMs: 1 }
+const instruction = { instruction_id: 'o-1', participant_id: 'p1', rail_type: 'bank', payload: { amount: '10.50', currency: 'EUR' } }
+const idempotencyKey = 'o-1-key'
+const stored = { ...instruction, outbox_id: 'x', state: 'CANCELLED', idempotency_key: idempotencyKey }
+
+// The calls of a client whose fetch answers each of them, unless it is given another one.
+const calls = (options, call, answer) => {
+  const sent = []
+  const client = new Railhead({ ...given, ...options, fetch: async (url, init) => {
+    sent.push({ url, init })
+    if (answer) return answer(init)
+    const { pathname } = new URL(url)
+    if (pathname.endsWith('/batch')) return new Response(JSON.stringify({ line: 1, status: 201, instruction: stored }))
+    if (pathname.endsWith('/instructions') && init.method === 'GET') return new Response(JSON.stringify({ query: { participant_id: 'p1' }, items: [] }))
+    return new Response(JSON.stringify(stored))
+  } })
+  return { sent, ways: {
+    one: () => client.enqueue(instruction, { ...call, idempotencyKey }), get: () => client.get('x', call),
+    batch: () => client.enqueueBatch([{ ...instruction, idempotency_key: idempotencyKey }], call),
+    cancel: () => client.cancel('x', 'withdrawn', call), list: () => client.list({ ...call, participantId: 'p1' }),
+  } }
+}
+
+test('options that no call can be made with are refused, all at once', () => {
+  const wrong = {
+    baseUrl: [undefined, null, '', 'payments.example', '/api', 'ftp://payments.example', 'https://a:b@payments.example', 'https://payments.example/?a=b', 'https://payments.example/#a'],
+    token: [undefined, null, '', 5, {}], attempts: [0, -1, 1.5, NaN, Infinity, '3'], backoffMs: [-1, NaN, Infinity, '5'],
+    timeoutMs: [0, -1, NaN, '15000'], fetch: ['fetch'],
+  }
+  for (const [name, values] of Object.entries(wrong)) {
+    for (const value of values) {
+      const what = `${name} ${String(value)}`
+      // What is not set has a value of its own, except for the two that have to be.
+      if (value === undefined && !['baseUrl', 'token'].includes(name)) continue
+      assert.throws(() => new Railhead({ ...given, [name]: value }), (e) => e instanceof TypeError && e.message.includes(`${name} is `), what)
+    }
+  }
+  assert.throws(() => new Railhead({}), /baseUrl is .*token is /)
+  assert.throws(() => new Railhead({ ...given, attempts: 0, timeoutMs: 0 }), /attempts is .*timeoutMs is /)
+})
+
+test('any time that an attempt may take is one that timers can', async () => {
+  for (const timeoutMs of [0.5, 1500.5, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 1e300, Infinity]) {
+    const { sent, ways } = calls({ timeoutMs }, {}, (init) => new Promise((resolve, reject) => {
+      init.signal.addEventListener('abort', () => reject(init.signal.reason))
+      setTimeout(() => resolve(new Response(JSON.stringify(stored))), timeoutMs >= 1000 ? 30 : 300)
+    }))
+    if (timeoutMs >= 1000) assert.equal((await ways.one()).outbox_id, 'x', `${timeoutMs}`)
+    else await assert.rejects(ways.one(), UnknownOutcomeError, `${timeoutMs}`)
+    assert.equal(sent.length, timeoutMs >= 1000 ? 1 : 2, `${timeoutMs}`)
+  }
+})
+
+test('a wait is whole seconds, at most 30', async () => {
+  const asked = [[undefined, null], [0, null], [0.2, 'wait=1'], [1.3333, 'wait=2'], [2.0000001, 'wait=3'], [30, 'wait=30'], [31, 'wait=30'], [1e7, 'wait=30'], [Infinity, 'wait=30']]
+  for (const [wait, prefer] of asked) {
+    const { sent, ways } = calls({}, { wait })
+    for (const way of ['one', 'get']) await ways[way]()
+    assert.deepEqual(sent.map(({ init }) => init.headers.get('Prefer')), [prefer, prefer], `${wait}`)
+  }
+  for (const wait of [-1, NaN, '20']) {
+    const { sent, ways } = calls({}, { wait })
+    for (const way of ['one', 'get']) assert.throws(ways[way], (e) => e instanceof TypeError && e.message.includes('wait is '), `${way}, ${wait}`)
+    assert.equal(sent.length, 0)
+  }
+})
+
+test('a call that can not be made was not sent', async (t) => {
+  const signal = new AbortController() // it has one, and is none
+  const any = AbortSignal.any
+  for (const [what, given, call] of [['a signal that is none', {}, { signal }], ['no AbortSignal.any', {}, { signal: signal.signal }], ['a token that is none', { token: () => undefined }, {}]]) {
+    AbortSignal.any = what === 'no AbortSignal.any' ? undefined : any // as in Node before 20.3
+    t.after(() => { AbortSignal.any = any })
+    const { sent, ways } = calls({ ...given, attempts: 1 }, call)
+    for (const [way, make] of Object.entries(ways)) {
+      await assert.rejects(make(), (e) => e instanceof NotSentError && e.cause instanceof TypeError, `${what}, ${way}`)
+    }
+    assert.equal(sent.length, 0, what)
+  }
+})
