@@ -36,7 +36,7 @@ export class UnknownOutcomeError extends Error {
 }
 
 /**
- * Nothing was done: the function that gives the token has failed, or gave what is no token, or the call
+ * Nothing was done: the function that gives the token has failed, was too slow, or gave what is no token, or the call
  * can't be made, as `cause` says. So nothing was sent, and no earlier attempt may have done the call, or a part of it.
  * It may be repeated.
  */

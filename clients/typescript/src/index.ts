@@ -5,7 +5,7 @@
 // 5xx. It never makes a second instruction.
 
 import { NotSentError, RailheadError, UnknownOutcomeError, notRead } from './errors.js'
-import { type Options, optionsOf, timerMs, waitOf } from './options.js'
+import { type Options, optionsOf, timerMs, waitOf, within } from './options.js'
 import type { components } from './schema.js'
 
 export { NotSentError, RailheadError, UnknownOutcomeError } from './errors.js'
@@ -270,7 +270,7 @@ export class Railhead {
     try {
       const { signal: ends } = request
       ends?.throwIfAborted()
-      const inForce = typeof token === 'string' ? token : await token()
+      const inForce = typeof token === 'string' ? token : await within(timeoutMs, ends, token)
       ends?.throwIfAborted()
       if (typeof inForce !== 'string') throw new TypeError('the token is no text')
       headers = new Headers({ ...request.headers, Authorization: `Bearer ${inForce}`, Accept: 'application/json', [callHeader]: mark })

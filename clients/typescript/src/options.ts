@@ -5,7 +5,7 @@ const longestWaitSeconds = 30
 export interface Options {
   /** The URL of the API, such as https://payments.example, without a query, a fragment and credentials. */
   baseUrl: string
-  /** The token, or a function that returns the one in force. */
+  /** The token, or a function that returns the one in force. Each attempt calls it, and waits for it as long as `timeoutMs` and the signal allow. */
   token: string | (() => string | Promise<string>)
   /** How often a call is made at most, and how often in a row a batch is sent without a line that is answered for good: a whole number from 1; 6 unless set. */
   attempts?: number
@@ -16,7 +16,7 @@ export interface Options {
   backoffMs?: number
   /**
    * The longest that one attempt may take, in ms, in addition to what it is to wait for; more than 0, and 15,000 unless
-   * set. What is more than 2,147,483,647, as Infinity, is that.
+   * set. The function that gives the token may take as long before it. What is more than 2,147,483,647, as Infinity, is that.
    */
   timeoutMs?: number
   /** In the place of the global fetch. */
@@ -65,4 +65,27 @@ export function waitOf(wait: number | undefined): number {
 /** A time as timers take it: whole ms, and no more than they can. */
 export function timerMs(ms: number): number {
   return Math.min(Math.ceil(ms), longestTimerMs)
+}
+
+/**
+ * What a function gives, if it does so before the time is over and the signal aborts. It can't end the function, but
+ * does not wait for it any longer: it rejects.
+ */
+export async function within<T>(ms: number, signal: AbortSignal | undefined, give: () => T | Promise<T>): Promise<T> {
+  signal?.throwIfAborted()
+  let stop = () => {}
+  const ended = new Promise<never>((_, reject) => {
+    const timer = setTimeout(() => reject(new Error(`the function has not given a token within ${ms} ms`)), timerMs(ms))
+    const aborted = () => reject(signal?.reason)
+    signal?.addEventListener('abort', aborted, { once: true })
+    stop = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', aborted)
+    }
+  })
+  try {
+    return await Promise.race([ended, give()])
+  } finally {
+    stop()
+  }
 }

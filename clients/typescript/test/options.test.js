@@ -83,3 +83,31 @@ test('a call that can not be made was not sent', async (t) => {
     assert.equal(sent.length, 0, what)
   }
 })
+
+test('a token that does not come ends the attempt, and sends nothing', async () => {
+  const never = () => new Promise(() => {})
+  const slow = { timeoutMs: 20, token: never }
+  for (const way of ['one', 'get', 'batch', 'cancel', 'list']) {
+    const late = calls(slow, {})
+    await assert.rejects(late.ways[way](), (e) => e instanceof NotSentError && /20 ms/.test(e.cause.message), way)
+    assert.equal(late.sent.length, 0, way)
+
+    const stop = new AbortController(), enough = new Error('enough')
+    const ended = calls({ token: never, timeoutMs: Infinity }, { signal: stop.signal })
+    const call = ended.ways[way]()
+    setTimeout(() => stop.abort(enough), 20)
+    await assert.rejects(call, (e) => e === enough, way)
+    assert.equal(ended.sent.length, 0, way)
+  }
+  // It does not end the doubt of an attempt before it, and a later attempt may have a token.
+  let asked = 0
+  const doubted = calls({ timeoutMs: 200, token: () => (asked++ === 0 ? 'rht_x' : never()) }, {}, () => { throw new TypeError('the answer was lost') })
+  await assert.rejects(doubted.ways.one(), (e) => e instanceof UnknownOutcomeError && e.idempotencyKey === idempotencyKey && e.cause instanceof NotSentError)
+  asked = 0
+  const again = calls({ timeoutMs: 200, token: () => (asked++ === 0 ? never() : 'rht_x') }, {})
+  assert.equal((await again.ways.one()).outbox_id, 'x')
+  // One that is refused after the time is over ends nothing else.
+  const failed = calls({ timeoutMs: 20, token: () => new Promise((_, reject) => setTimeout(() => reject(new Error('the vault is sealed')), 60)) }, {})
+  await assert.rejects(failed.ways.one(), NotSentError)
+  await new Promise((resolve) => setTimeout(resolve, 80))
+})
