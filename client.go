@@ -22,7 +22,8 @@ type Outbox interface {
 	// one result for each in the same order.
 	EnqueueBatch(ctx context.Context, all []Instruction) ([]Result, error)
 	// Status returns the status of an instruction, or ErrNotFound if it does not exist or is
-	// not the caller's.
+	// not the caller's. After an Enqueue that may still be under way, such as one that has returned
+	// an error, ErrNotFound decides nothing: repeat that Enqueue, and do not pay in another way.
 	Status(ctx context.Context, key Key) (Status, error)
 	// Await waits until an instruction has ended or waits for an operator, and returns its status.
 	// If its payment is in a cell that the client does not ask, Await returns at once, with
@@ -121,7 +122,9 @@ func (c *Client) Setting(ctx context.Context, participantID string) (string, err
 }
 
 // Status returns the status of an instruction that this login has enqueued, or another login
-// that shares one of the callers' own roles with it. For any other it returns [ErrNotFound].
+// that shares one of the callers' own roles with it. For any other it returns [ErrNotFound], and for
+// one whose transaction has not committed yet: an earlier enqueue may still be under way, so repeat
+// that, with the same ids and content, before any payment in another way.
 //
 // With Config.Cells every cell is asked, because the payments of a participant that was moved stay
 // in the cell where they were enqueued. If two cells have a payment of the key, the error is
@@ -133,8 +136,8 @@ func (c *Client) Status(ctx context.Context, key Key) (Status, error) {
 	return Status(status), err
 }
 
-// Statuses returns the status of up to 1,000 instructions in the same order; nil for one that
-// does not exist or is not the caller's.
+// Statuses returns the status of up to 1,000 instructions in the same order; nil for one for which
+// [Client.Status] returns [ErrNotFound], which proves no more than that does.
 func (c *Client) Statuses(ctx context.Context, keys []Key) ([]*Status, error) {
 	asked := make([]payment.Key, len(keys))
 	for n, key := range keys {

@@ -31,7 +31,9 @@ var (
 	// ErrSeveralPayments: several cells have a payment of the key, for example of two participants.
 	// The error names them. A key is unique in its cell.
 	ErrSeveralPayments = outbox.ErrSeveralPayments
-	// ErrNotFound: no such instruction, or not one of the caller's (RH010).
+	// ErrNotFound: no such instruction, or not one of the caller's (RH010). While an earlier enqueue of it
+	// may be under way, it does not mean that there is no payment: only the result of the same Enqueue,
+	// repeated with the same ids and content, decides.
 	ErrNotFound = outbox.ErrNotFound
 	// ErrOtherSchema: another version of Railhead has migrated the cell. The error names what
 	// to run.

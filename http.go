@@ -70,7 +70,8 @@ func (c *HTTPClient) EnqueueBatch(ctx context.Context, all []Instruction) ([]Res
 // Status returns the status of an instruction of HTTPConfig.ParticipantID that was enqueued over
 // HTTP. One that was enqueued in another cell, before the participant was moved to that of BaseURL,
 // has the state [StateElsewhere]. If several cells of the API have a payment of the key, the error is
-// [ErrSeveralPayments].
+// [ErrSeveralPayments]. While an earlier call of Enqueue may be under way, [ErrNotFound] decides
+// nothing: repeat that, with the same ids and content, before any payment in another way.
 func (c *HTTPClient) Status(ctx context.Context, key Key) (Status, error) {
 	status, err := c.http.Status(ctx, payment.Key(key))
 	return Status(status), err

@@ -137,7 +137,8 @@ func (a *API) register() {
 	})
 	huma.Register(a.huma, a.operation("get-instruction", http.MethodGet, "/v1/instructions/{outbox_id}",
 		"Get the status of an instruction",
-		"An instruction of another participant is 404, as is one that does not exist.",
+		"An instruction of another participant is 404, as is one that does not exist. While an enqueue that was not "+
+			"answered may be under way, 404 does not mean that there is no payment: repeat that enqueue.",
 		[]int{400, 401, 403, 404, 429, 500, 503}), a.status)
 	huma.Register(a.huma, a.operation("list-attempts", http.MethodGet, "/v1/instructions/{outbox_id}/attempts",
 		"List the attempts of an instruction",
@@ -147,7 +148,8 @@ func (a *API) register() {
 	huma.Register(a.huma, a.operation("list-instructions", http.MethodGet, "/v1/instructions",
 		"List the instructions of a participant",
 		"In the order of their numbers, page by page. Those that the participant has enqueued in another cell, before "+
-			"it was moved to this one, have the state ELSEWHERE.",
+			"it was moved to this one, have the state ELSEWHERE. While an enqueue that was not answered may be under way, "+
+			"an empty page does not mean that there is no payment: repeat that enqueue.",
 		[]int{400, 401, 403, 429, 500, 503}), a.list)
 	cancel := a.operation("cancel-instruction", http.MethodPost, "/v1/instructions/{outbox_id}/cancel",
 		"Cancel an instruction",

@@ -128,7 +128,7 @@ type instructionQuery struct {
 
 type listOutput struct {
 	Body struct {
-		Query instructionQuery `json:"query" doc:"What the page answers, as it was sent. A caller compares it with its call before it takes an empty page for no instruction"`
+		Query instructionQuery `json:"query" doc:"What the page answers, as it was sent. A caller compares it with its call before it takes an empty page for no instruction that was stored when it was read"`
 		Items []seen           `json:"items" nullable:"false"`
 		Next  string           `json:"next,omitempty" doc:"The value of after for the next page; absent on the last page"`
 	}

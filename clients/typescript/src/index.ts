@@ -128,7 +128,12 @@ export class Railhead {
     })
   }
 
-  /** One page of a participant's instructions. An empty one of an API before version 1.4.0, which does not say what it answers, is not taken. */
+  /**
+   * One page of a participant's instructions, as they were stored when it was read. While an enqueue that was not
+   * answered may be under way, an empty page does not mean that there is no payment: repeat that enqueue, with the same
+   * ids and content, before any payment in another way. An empty one of an API before version 1.4.0, which does
+   * not say what it answers, is not taken.
+   */
   list(options: ListOptions): Promise<InstructionPage> {
     const query = queryOf({
       participant_id: options.participantId, after: options.after, limit: options.limit, state: options.state,

@@ -53,7 +53,7 @@ export interface paths {
         };
         /**
          * List the instructions of a participant
-         * @description In the order of their numbers, page by page. Those that the participant has enqueued in another cell, before it was moved to this one, have the state ELSEWHERE.
+         * @description In the order of their numbers, page by page. Those that the participant has enqueued in another cell, before it was moved to this one, have the state ELSEWHERE. While an enqueue that was not answered may be under way, an empty page does not mean that there is no payment: repeat that enqueue.
          */
         get: operations["list-instructions"];
         put?: never;
@@ -97,7 +97,7 @@ export interface paths {
         };
         /**
          * Get the status of an instruction
-         * @description An instruction of another participant is 404, as is one that does not exist.
+         * @description An instruction of another participant is 404, as is one that does not exist. While an enqueue that was not answered may be under way, 404 does not mean that there is no payment: repeat that enqueue.
          */
         get: operations["get-instruction"];
         put?: never;
@@ -377,7 +377,7 @@ export interface components {
             items: components["schemas"]["InstructionStatus"][];
             /** @description The value of after for the next page; absent on the last page */
             next?: string;
-            /** @description What the page answers, as it was sent. A caller compares it with its call before it takes an empty page for no instruction */
+            /** @description What the page answers, as it was sent. A caller compares it with its call before it takes an empty page for no instruction that was stored when it was read */
             query: components["schemas"]["InstructionQuery"];
         };
         InstructionQuery: {
