@@ -65,3 +65,25 @@ func TestRepeatDecides(t *testing.T) {
 	}
 	wantStream(t, cell, 2)
 }
+
+// TestKeyWithAnotherInstructionID: by SQL a payment is known by its instruction id and its key together, so a caller
+// who makes a new id for each try pays with each. The pages for callers say so; over HTTP it is refused
+// (TestDoorKeyIsOfOneInstruction).
+func TestKeyWithAnotherInstructionID(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 4)
+	first, second := order(1), order(2)
+	second.IdempotencyKey = first.IdempotencyKey
+	for _, in := range []payment.Instruction{first, second} {
+		receipt, err := ingest.Enqueue(t.Context(), in)
+		if err != nil || receipt.Replayed {
+			t.Errorf("%s under the key %s: %+v, %v, want a payment of its own",
+				in.InstructionID, in.IdempotencyKey, receipt, err)
+		}
+	}
+	if _, err := ingest.Enqueue(t.Context(), order(3)); err != nil {
+		t.Fatal(err)
+	}
+	wantStream(t, cell, 3)
+}

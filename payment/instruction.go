@@ -12,7 +12,7 @@ type Instruction struct {
 	InstructionID string
 	ParticipantID string
 	// IdempotencyKey is chosen by the caller, one for each payment. A retry must repeat
-	// it: with a new key the payment is made twice.
+	// it and InstructionID: by SQL a new InstructionID is a new payment.
 	IdempotencyKey string
 	RailType       string
 	// Payload is a JSON object with at least amount, a decimal string, and

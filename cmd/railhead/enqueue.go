@@ -27,8 +27,9 @@ A file has one JSON object a line, with the names of the SQL function's argument
 idempotency_key, rail_type, payload, and optionally not_before, expires_at, priority, headers, send_once. A line that is no such
 object, names a field twice or has an unknown field is refused before it is sent. Lines are enqueued in
 transactions of at most 500. Each line has a result on standard output, in order; one that is refused has its
-SQLSTATE, the others are enqueued, and the exit code is 7. The command can be repeated after any failure: the same key
-with the same content is the same instruction.
+SQLSTATE, the others are enqueued, and the exit code is 7. The command can be repeated after any failure: the same
+instruction id and key with the same content are the same instruction. A new instruction id is a new payment, also under
+the old key: make both from your own order, before the first try, and repeat both.
 
 With -o json each result is one JSON object on a line. Connects with RAILHEAD_INGEST_URL.`,
 		Example: "  railhead enqueue --instruction-id INV-7 --participant-id p1 --idempotency-key INV-7 \\\n" +
@@ -57,9 +58,9 @@ With -o json each result is one JSON object on a line. Connects with RAILHEAD_IN
 	flags := command.Flags()
 	one.given = flags.Changed
 	flags.StringVarP(&file, "file", "f", "", "a file of JSON objects, one a line; - is standard input")
-	flags.StringVar(&one.id, "instruction-id", "", "the caller's name of the instruction")
+	flags.StringVar(&one.id, "instruction-id", "", "the payment's name; a retry repeats it: a new one is a new payment")
 	flags.StringVar(&one.participant, "participant-id", "", "the participant to whose stream it belongs")
-	flags.StringVar(&one.key, "idempotency-key", "", "one key for each payment; a retry repeats it")
+	flags.StringVar(&one.key, "idempotency-key", "", "one key for each payment; a retry repeats it and the id")
 	flags.StringVar(&one.rail, "rail", "", "the rail, as railhead rail list names it")
 	flags.StringVar(&one.payload, "payload", "", "a JSON object; @FILE reads it from a file, @- from standard input")
 	flags.StringVar(&one.amount, "amount", "", "decimal, such as 10.50; becomes payload.amount")

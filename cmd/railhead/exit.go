@@ -172,7 +172,7 @@ func advice(err error) string {
 
 // What to do where it is not known whether a command was done.
 const (
-	enqueueAgain = "Run the same command again: the same key with the same content never makes a second instruction."
+	enqueueAgain = "Run the same command again: the same ids with the same content never make a second instruction."
 	lookFirst    = "It may have been done: look at railhead payment show ID and railhead log before you act again."
 	lookAtLog    = "It may have been done: look at railhead log and railhead status before you act again."
 	completes    = "It may have been done. Run the same command again: it completes what was broken off, and what is in " +
@@ -229,7 +229,7 @@ func exitCodesTopic() *cobra.Command {
   2    the command line, the environment, a file or an instruction is wrong: repeating it changes nothing
   3    no such instruction, rail or file
   4    the login may not do this
-  5    the same key was used with other content, or the instruction is there under another key
+  5    the same instruction id and key were used with other content, or the instruction is there under another key
   6    the database can't be reached
   7    some items were refused, the others went in
   8    a proof or a comparison failed, or a proof that was asked for did not run
