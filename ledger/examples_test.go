@@ -153,30 +153,65 @@ func TestExamples(t *testing.T) {
 	t.Run("js", func(t *testing.T) {
 		t.Parallel()
 		needsClient(t, "node_modules/pg", "node")
-		d := newDesk(t)
-		d.dispatching()
-		same(t, "printed", d.asCaller("node", d.script("example.js", block(t, "js"))), "DISPATCHED ACCEPTED b-1\n")
-		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "js"), "'10.50'", "'10,50'"), "INV-10", "INV-10-x")
-		if out := d.asCaller("node", d.script("refused.js",
-			strings.Split(refused, "let wake")[0]+"await client.end() }\nmain()")); out != "refused RH002 payload.amount "+
-			"FORM\n" {
-			t.Errorf("printed %q", out)
-		}
+		inTheLanguage(t, "js", "node", "INV-10", "await client.query(`INSERT INTO orders VALUES ('INV-10')`)")
 	})
 	t.Run("python", func(t *testing.T) {
 		t.Parallel()
 		needsClient(t, "python/psycopg", "/usr/bin/python3")
-		d := newDesk(t)
-		d.dispatching()
-		same(t, "printed", d.asCaller("/usr/bin/python3", d.script("example.py", block(t, "python"))),
-			"DISPATCHED ACCEPTED b-1\n")
-		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "python"), `"10.50"`, `"10,50"`), "INV-11", "INV-11-x")
-		if out := d.asCaller("/usr/bin/python3",
-			d.script("refused.py", strings.Split(refused,
-				"    conn.execute(\"SELECT railhead.listen")[0])); out != "refused RH002 payload.amount FORM\n" {
-			t.Errorf("printed %q", out)
-		}
+		inTheLanguage(t, "python", "/usr/bin/python3", "INV-11", `conn.execute("INSERT INTO orders VALUES ('INV-11')")`)
 	})
+}
+
+// ownStatements is where an example says that those of its reader belong.
+var ownStatements = regexp.MustCompile(`(//|#) your own statements belong here.*`)
+
+// inTheLanguage runs an example as it is printed, and then with the statement of a caller who stores an order: a
+// refusal leaves no order without its payment, and one for now, such as by a closed gate, is repeated.
+func inTheLanguage(t *testing.T, language, program, id, stores string) {
+	d := newDesk(t)
+	d.do(`CREATE TABLE public.orders (id text)`)
+	d.do(`GRANT INSERT ON public.orders TO railhead_ingest`)
+	printed := block(t, language)
+	whole := ownStatements.ReplaceAllString(printed, stores)
+	if whole == printed {
+		t.Fatal("the example does not say where the caller's own statements belong")
+	}
+	with := func(more string) string { return strings.ReplaceAll(whole, id, id+more) }
+	stored := func(more string) string {
+		return d.text(`SELECT (SELECT count(*) FROM public.orders WHERE id = $1) || ' and ' ||
+			(SELECT count(*) FROM railhead.payment_outbox_keys WHERE instruction_id = $1)`, id+more)
+	}
+	run := func(name, text string) (string, error) {
+		return d.run(program, d.script(name, text))
+	}
+
+	out, err := run("refused", strings.ReplaceAll(with("-x"), "10.50", "10,50"))
+	if same(t, "a refusal", out, "refused RH002 payload.amount FORM\n"); err == nil {
+		t.Error("a refusal ended the example without an error")
+	}
+	same(t, "orders and payments of a refusal", stored("-x"), "0 and 0")
+
+	d.dispatching()
+	same(t, "printed", d.asCaller(program, d.script("printed", printed)), "DISPATCHED ACCEPTED b-1\n")
+	operators := d.operator()
+	_, err = operators.CloseEnqueue(t.Context(), theBank, why, time.Time{})
+	d.must(err)
+	opened := make(chan error, 1)
+	go func() {
+		for t.Context().Err() == nil && d.Int(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'an example'
+				AND state = 'idle' AND query = 'ROLLBACK'`) == 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+		_, err := operators.OpenEnqueue(t.Context(), theBank, why)
+		opened <- err
+	}()
+	out, err = run("closed", with("-y"))
+	d.must(<-opened)
+	if same(t, "a gate that is closed and opened", out, "DISPATCHED ACCEPTED b-1\n"); err != nil {
+		t.Error(err)
+	}
+	same(t, "orders and payments behind the gate", stored("-y"), "1 and 1")
 }
 
 func (d *desk) script(name, text string) string {
@@ -186,9 +221,19 @@ func (d *desk) script(name, text string) string {
 	return path
 }
 
-// asCaller runs a program with the server in the variables of libpq, and the clients
-// where Node and Python look for them.
+// asCaller runs a program as run does, and insists on its success.
 func (d *desk) asCaller(program string, arguments ...string) string {
+	d.t.Helper()
+	out, err := d.run(program, arguments...)
+	if err != nil {
+		d.t.Errorf("%s: %v: %s", program, err, out)
+	}
+	return out
+}
+
+// run runs a program with the server in the variables of libpq, and the clients
+// where Node and Python look for them.
+func (d *desk) run(program string, arguments ...string) (string, error) {
 	d.t.Helper()
 	config, err := pgx.ParseConfig(d.URL(celltest.Ingest))
 	d.must(err)
@@ -197,12 +242,9 @@ func (d *desk) asCaller(program string, arguments ...string) string {
 	folder := clients(d.t)
 	command := exec.CommandContext(ctx, program, arguments...)
 	command.Env = append(os.Environ(), "PGHOST="+config.Host, "PGPORT="+strconv.Itoa(int(config.Port)),
-		"PGUSER="+config.User,
+		"PGUSER="+config.User, "PGAPPNAME=an example",
 		"PGPASSWORD="+config.Password, "PGDATABASE="+config.Database, "NODE_PATH="+filepath.Join(folder, "node_modules"),
 		"PYTHONPATH="+filepath.Join(folder, "python"))
 	out, err := command.CombinedOutput()
-	if err != nil {
-		d.t.Errorf("%s: %v: %s", program, err, out)
-	}
-	return string(out)
+	return string(out), err
 }
