@@ -14,7 +14,8 @@ var (
 	ErrInvalid = outbox.ErrInvalid
 	// ErrConflict: by SQL, this InstructionID and IdempotencyKey were used with other content;
 	// over HTTP, this IdempotencyKey was used with other content or for another InstructionID
-	// (RH001).
+	// (RH001). It may be the same payment with its payload written in another way, such as 10.5 for
+	// 10.50: do not enqueue it under new ids.
 	ErrConflict = outbox.ErrConflict
 	// ErrEnqueueClosed: an operator has closed enqueue for the rail, the participant or
 	// everything. Nothing was stored; the same call may succeed later (RH014).
