@@ -96,14 +96,26 @@ func IsPutBack(sqlState string) bool {
 // IsOfRow reports whether an SQLSTATE of the claim or expiry of one row is about what that row has: it
 // fails again until an operator has corrected it, and says nothing about others. So it is with a value
 // (class 22), a constraint (23), an exception that a function raises (P0), a refusal of Railhead (RH), and
-// stored data that can't be read (XX001). Every other one is about the session, the server, its resources,
-// its locks, the schema or its grants: it passes, or it is every row's.
+// stored data that can't be read (XX001). Every other one may pass, or be every row's.
 func IsOfRow(sqlState string) bool {
 	switch {
 	case len(sqlState) != 5, sqlState == StateContended, sqlState == StateBusy:
 		return false
 	default:
 		return slices.Contains([]string{"22", "23", "P0", "RH"}, sqlState[:2]) || sqlState == "XX001"
+	}
+}
+
+// MayBeOfRow reports whether an SQLSTATE of the claim or expiry of one row may be about what that row has, which shows
+// if it comes each time while other rows pass: damaged data fails by many of them, such as XX000 and 58P01. The others
+// are never a row's: those of IsAway, lost races (class 40), the schema and its grants (42), resources (53), locks
+// (55) and cancelled statements (57), and refusals that pass.
+func MayBeOfRow(sqlState string) bool {
+	switch {
+	case IsAway(sqlState), sqlState == StateContended, sqlState == StateBusy:
+		return false
+	default:
+		return !slices.Contains([]string{"40", "42", "53", "55", "57"}, sqlState[:2])
 	}
 }
 

@@ -26,6 +26,9 @@ type Config struct {
 	// Batch bounds the claims that one turn repairs and the instructions that it expires, 1 to
 	// 5,000; default 500.
 	Batch int
+	// FaultyAfter is how long an expired instruction fails by itself, by an error that may be its own, before it is
+	// quarantined, 10 ms to 1 h; default 1 min.
+	FaultyAfter time.Duration
 	// MonthsAhead is the number of months ahead for which partitions are created, 3 to 24; default
 	// 3.
 	MonthsAhead int
@@ -51,6 +54,7 @@ func (c Config) withDefaults() Config {
 	service.Fill(&c.PartitionsEvery, time.Hour)
 	service.Fill(&c.ForgetAfter, 24*time.Hour)
 	service.Fill(&c.StoreTimeout, 30*time.Second)
+	service.Fill(&c.FaultyAfter, time.Minute)
 	service.Fill(&c.Batch, 500)
 	service.Fill(&c.MonthsAhead, 3)
 	return c
@@ -65,6 +69,7 @@ func (c Config) validate() error {
 	service.Within(&b, "partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
 	service.Within(&b, "forget after", c.ForgetAfter, 24*time.Hour, 30*24*time.Hour)
 	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
+	service.Within(&b, "faulty after", c.FaultyAfter, 10*time.Millisecond, time.Hour)
 	service.Within(&b, "batch", c.Batch, 1, 5000)
 	service.Within(&b, "months ahead", c.MonthsAhead, 3, 24)
 	return b.Err()

@@ -1,7 +1,6 @@
 package reaper
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,8 @@ func (r *Reaper) expire(ctx context.Context, result *Result) error {
 	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
 	if err != nil && refused(err) && !errors.Is(err, outbox.ErrLockTimeout) {
 		expired, err = r.expireEach(ctx, result)
+	} else if err == nil {
+		r.suspects.Judge(nil, nil, true)
 	}
 	result.Expired = len(expired)
 	parked := 0
@@ -37,35 +38,33 @@ func (r *Reaper) expire(ctx context.Context, result *Result) error {
 const (
 	eachMax   = 20
 	lockedMax = 3 // rows that may wait for a lock, a second each
+	aloneMax  = 3 // rows that may be at fault although no other row could be ended
 )
 
 // expireEach expires rows one by one, so that a row that the archive rejects does not keep the
-// others from expiring. It quarantines such rows for an operator, but only if another row could be
-// ended: if none can, the archive is at fault and not the rows. A row that failed for a reason that is
-// not its own (outbox.IsOfRow), such as a lock or a full disk, is tried again in the next turn, and that is
-// an error of this one. A row that was put back after its payment ended is quarantined in any case: the
-// fault is its own.
+// others from expiring. It quarantines rows that are at fault (service.Suspects) for an operator. The
+// rest, such as those that another session has locked, are tried again in the next turn: if no row could be
+// ended, that is an error of this one, because the archive may be at fault. A row that was put back after its
+// payment ended is quarantined in any case: the fault is its own.
 func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outbox.Expired, err error) {
 	ids, err := r.store.ExpiredIDs(ctx, eachMax)
 	if err != nil {
 		return nil, err
 	}
-	var suspects []payment.ID
-	var cause, passing error
+	var failed []service.Failed
+	var untried []payment.ID
 	locked := 0
-	for _, id := range ids {
+	for n, id := range ids {
 		ended, err := r.store.ExpireOnly(ctx, r.config.WorkerID, id)
 		switch {
 		case err == nil:
 			expired = append(expired, ended...)
 		case errors.Is(err, outbox.ErrPutBack):
-			if err := r.quarantine(ctx, result, []payment.ID{id}, err); err != nil {
+			if err := r.quarantine(ctx, result, service.Failed{ID: id, Err: err}); err != nil {
 				return expired, err
 			}
-		case outbox.IsOfRow(service.SQLState(err)):
-			suspects, cause = append(suspects, id), err
 		case refused(err):
-			passing = fmt.Errorf("instruction %s has expired, and can't be ended now: %w", id, err)
+			failed = append(failed, service.Failed{ID: id, Err: err})
 			if errors.Is(err, outbox.ErrLockTimeout) {
 				locked++
 			}
@@ -73,26 +72,36 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outb
 			return expired, err
 		}
 		if locked == lockedMax {
+			untried = ids[n+1:]
 			break
 		}
 	}
-	if len(expired) == 0 {
-		return nil, cmp.Or(cause, passing) // nil if every row found was put back
+	faulty, rest := r.suspects.Judge(failed, untried, len(expired) > 0)
+	for _, each := range faulty {
+		if err := r.quarantine(ctx, result, each); err != nil {
+			return expired, err
+		}
 	}
-	return expired, errors.Join(r.quarantine(ctx, result, suspects, cause), passing)
+	if result.Unended = len(rest); len(rest) == 0 {
+		return expired, nil
+	}
+	err = fmt.Errorf("instruction %s has expired, and can't be ended now: %w", rest[0].ID, rest[0].Err)
+	if len(expired) == 0 {
+		return nil, err
+	}
+	r.log.WarnContext(ctx, "expired instructions can't be ended now", "instructions", len(rest), "first", err)
+	return expired, nil
 }
 
-func (r *Reaper) quarantine(ctx context.Context, result *Result, ids []payment.ID, cause error) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	moved, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
+func (r *Reaper) quarantine(ctx context.Context, result *Result, row service.Failed) error {
+	moved, err := r.store.Quarantine(ctx, []payment.ID{row.ID}, outbox.QuarantineCode(service.SQLState(row.Err)))
 	if err != nil {
 		return err
 	}
 	result.Quarantined += len(moved)
 	for _, id := range moved {
-		r.log.ErrorContext(ctx, "instruction quarantined: it has expired and can't be ended", "outbox_id", id, "error", cause)
+		r.log.ErrorContext(ctx, "instruction quarantined: it has expired and can't be ended", "outbox_id", id,
+			"error", row.Err)
 	}
 	return nil
 }

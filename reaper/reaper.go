@@ -99,6 +99,7 @@ type Result struct {
 	Closed      int  // removed rows of finished claims
 	Expired     int
 	Quarantined int      // expired, but rejected by the archive
+	Unended     int      // expired, failed by themselves, and tried again in the next turn
 	Reopened    int      // quarantined, and without a dead letter until now
 	Resumed     []string // pauses and gates whose end has come
 	Partitions  []string
@@ -121,6 +122,7 @@ type Reaper struct {
 	lastMono   time.Time    // the same by the monotonic clock, which may stand still meanwhile
 	partsNext  time.Time    // when partitions are looked at again
 	partsHeld  bool         // another session kept them from being created the last time
+	suspects   service.Suspects
 	once       service.Once
 	ready      service.Readiness
 	turnAt     service.Last  // of the last successful turn
@@ -146,7 +148,8 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 	}
 	return &Reaper{
 		config: config, store: store, guard: guard, watch: watch, log: log,
-		beating: make(chan struct{}, 1), beaten: make(chan struct{}),
+		suspects: service.Suspects{After: config.FaultyAfter, Alone: aloneMax},
+		beating:  make(chan struct{}, 1), beaten: make(chan struct{}),
 	}, nil
 }
 

@@ -42,6 +42,9 @@ type Config struct {
 	NotifierTestEvery time.Duration
 	// StoreTimeout bounds one transaction; default 10 s.
 	StoreTimeout time.Duration
+	// FaultyAfter is how long an instruction can't be claimed by itself, by an error that may be its own, while others
+	// of its lane are, before it is quarantined, 10 ms to 1 h; default 1 min.
+	FaultyAfter time.Duration
 	// StateFile keeps the server's identity outside of the server. If it is empty, a failover or a
 	// restore while the relayer is down goes undetected.
 	StateFile string
@@ -57,6 +60,7 @@ func (c Config) withDefaults() Config {
 	service.Fill(&c.RefreshEvery, 5*time.Second)
 	service.Fill(&c.NotifierTestEvery, time.Minute)
 	service.Fill(&c.StoreTimeout, 10*time.Second)
+	service.Fill(&c.FaultyAfter, time.Minute)
 	service.Fill(&c.ClaimMax, 500)
 	service.Fill(&c.Loops, 2)
 	service.Fill(&c.RecordMax, 500)
@@ -73,6 +77,7 @@ func (c Config) validate() error {
 	service.Within(&b, "refresh every", c.RefreshEvery, 10*time.Millisecond, 10*time.Minute)
 	service.Within(&b, "notifier test every", c.NotifierTestEvery, 100*time.Millisecond, time.Hour)
 	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
+	service.Within(&b, "faulty after", c.FaultyAfter, 10*time.Millisecond, time.Hour)
 	service.Within(&b, "claim max", c.ClaimMax, 1, 5000)
 	if c.Loops < 1 || c.Loops > 8 {
 		b.Refuse("loops are %d, must be 1 to 8", c.Loops)

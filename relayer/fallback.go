@@ -157,12 +157,13 @@ func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 		return err
 	}
 	one := map[string]*reservation{name: slots}
-	var suspects []payment.ID
-	var cause, ofRow error
+	var failed []service.Failed
+	var untried []payment.ID
 	elsewhere := false
-	for _, id := range heads {
+	for n, id := range heads {
 		claim := l.request(one)
 		if len(slots.permits) == 0 {
+			untried = heads[n:]
 			break
 		}
 		claim.Lanes[0].Free, claim.Lanes[0].Oldest = 1, 0
@@ -178,22 +179,27 @@ func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservati
 			}
 			elsewhere = true
 		case rejectedByServer(err):
-			if cause = err; outbox.IsOfRow(service.SQLState(err)) {
-				suspects, ofRow = append(suspects, id), err
-			}
+			failed = append(failed, service.Failed{ID: id, Err: err})
 		default:
 			return err
 		}
 	}
-	switch {
-	case works:
+	if works {
 		l.lanes.works(name)
-		return l.quarantine(ctx, suspects, ofRow)
-	case elsewhere:
-		return nil
-	default:
-		return cause
 	}
+	if l.suspects[name] == nil {
+		l.suspects[name] = &service.Suspects{After: l.config.FaultyAfter}
+	}
+	faulty, rest := l.suspects[name].Judge(failed, untried, works)
+	for _, each := range faulty {
+		if err := l.quarantine(ctx, []payment.ID{each.ID}, each.Err); err != nil {
+			return err
+		}
+	}
+	if works || elsewhere || len(rest) == 0 {
+		return nil
+	}
+	return rest[0].Err
 }
 
 // quarantinePutBack quarantines many rows at once: a restore of the pending table alone puts them

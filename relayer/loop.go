@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -15,11 +16,12 @@ import (
 // loop receives notifications and polls; the others help while more is due than one loop can take.
 type loop struct {
 	*Relayer
-	primary bool
-	flight  inFlight
-	wake    chan struct{} // size 1: an outcome has come, or a slot may be free
-	doubts  []doubt       // claims of unknown commit, to be looked up
-	late    []lateOutcome // outcomes that a turn returned as late, not recorded by the slow path yet
+	primary  bool
+	flight   inFlight
+	wake     chan struct{}                // size 1: an outcome has come, or a slot may be free
+	doubts   []doubt                      // claims of unknown commit, to be looked up
+	late     []lateOutcome                // outcomes that a turn returned as late, not recorded by the slow path yet
+	suspects map[string]*service.Suspects // by rail: the rows that can't be claimed by themselves
 	// scanOwed is set if the last turn should have scanned but was not allowed to claim. The
 	// notification that caused it does not come again.
 	scanOwed bool
@@ -28,6 +30,7 @@ type loop struct {
 func newLoop(r *Relayer, primary bool) *loop {
 	l := &loop{Relayer: r, primary: primary, wake: make(chan struct{}, 1)}
 	l.flight.open, l.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
+	l.suspects = make(map[string]*service.Suspects)
 	l.flight.callers.calls = make(chan func())
 	return l
 }

@@ -18,6 +18,7 @@ type Reaper struct {
 	cycles     prometheus.Histogram
 	expired    prometheus.Counter
 	unread     prometheus.Gauge
+	unended    prometheus.Gauge
 	within     prometheus.Gauge
 	due        atomic.Pointer[time.Time] // when the next turn should have succeeded; nil: no reaper has begun
 	repairs    map[string]prometheus.Counter
@@ -51,6 +52,8 @@ func (s *Set) newReaper() *Reaper {
 		expired: s.counter("railhead_reaper_expired_total", "Instructions ended because they had expired."),
 		unread: s.gauge("railhead_reaper_unread_profiles",
 			"Rails whose profile in force this reaper can't read: it leaves their lost claims to others."),
+		unended: s.gauge("railhead_reaper_unended",
+			"Expired instructions that could not be ended by themselves in the last turn that worked."),
 		within: s.gauge("railhead_reaper_turn_within_seconds",
 			"Within which time a turn that works follows another one and ends, by the time between turns and their timeout."),
 		repairs: make(map[string]prometheus.Counter),
@@ -103,6 +106,7 @@ func (r *Reaper) Expired(failed, parked int) {
 func (r *Reaper) Turn(result reaper.Result, d time.Duration) {
 	r.ok.Inc()
 	r.unread.Set(float64(result.Unread))
+	r.unended.Set(float64(result.Unended))
 	r.cycles.Observe(d.Seconds())
 }
 

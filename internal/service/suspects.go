@@ -1,0 +1,76 @@
+package service
+
+import (
+	"time"
+
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Failed is a row that can't be claimed, or ended, by itself, with the error of the server.
+type Failed struct {
+	ID  payment.ID
+	Err error
+}
+
+// Suspects remembers the rows that failed by themselves, and finds those that are at fault. The zero value remembers
+// none. Its methods are for one goroutine.
+type Suspects struct {
+	// After is how long a row has to fail, whatever the error, before it is at fault.
+	After time.Duration
+	// Alone is how many rows of a turn may be at fault although no other row ever passed. If more fail, the archive is
+	// at fault.
+	Alone int
+
+	rows map[payment.ID]suspect
+}
+
+type suspect struct {
+	since  time.Time
+	failed int  // turns in a row
+	passed bool // in one of them another row passed
+}
+
+// suspectTurns is how many turns in a row a row has to fail in, whatever the error, before it is at fault.
+const suspectTurns = 3
+
+// Judge takes all rows that failed by themselves in one turn, those that the turn did not come to, and whether another
+// row passed in it. It returns the failed ones that are at fault, and the rest of them.
+//
+// A row is at fault at once if its error is about what it has (outbox.IsOfRow) and another row passed. By any other
+// error that may be the row's own (outbox.MayBeOfRow) it is at fault once it has failed in at least three turns in a
+// row, for After, while another row passed in one of them, or if at most Alone rows fail. Rows that are not among those
+// given are forgotten.
+func (s *Suspects) Judge(turn []Failed, untried []payment.ID, passed bool) (faulty, rest []Failed) {
+	before := s.rows
+	s.rows = make(map[payment.ID]suspect, len(turn))
+	for _, id := range untried {
+		if one, there := before[id]; there {
+			s.rows[id] = one
+		}
+	}
+	for _, each := range turn {
+		state := SQLState(each.Err)
+		if passed && outbox.IsOfRow(state) {
+			faulty = append(faulty, each)
+			continue
+		}
+		if !outbox.MayBeOfRow(state) {
+			rest = append(rest, each)
+			continue
+		}
+		one, there := before[each.ID]
+		if !there {
+			one.since = time.Now()
+		}
+		one.failed++
+		one.passed = one.passed || passed
+		if one.failed >= suspectTurns && time.Since(one.since) >= s.After && (one.passed || len(turn) <= s.Alone) {
+			faulty = append(faulty, each)
+			continue
+		}
+		s.rows[each.ID] = one
+		rest = append(rest, each)
+	}
+	return faulty, rest
+}

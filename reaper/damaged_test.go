@@ -1,0 +1,80 @@
+package reaper_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/reaper"
+)
+
+// damage makes the archive refuse rows of instructions, each with its SQLSTATE.
+func (y *yard) damage(states map[payment.ID]string) {
+	y.t.Helper()
+	body := ""
+	for id, state := range states {
+		body += `IF NEW.outbox_id = '` + id.String() + `' THEN
+			RAISE EXCEPTION USING ERRCODE = '` + state + `', MESSAGE = 'a damaged row'; END IF; `
+	}
+	y.do(`CREATE FUNCTION railhead.refuse_in_a_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ` + body + `RETURN NEW; END $$`)
+	y.do(`GRANT EXECUTE ON FUNCTION railhead.refuse_in_a_test() TO PUBLIC`)
+	y.do(`CREATE TRIGGER refused_by_the_test BEFORE INSERT ON railhead.payment_outbox_attempts
+		FOR EACH ROW EXECUTE FUNCTION railhead.refuse_in_a_test()`)
+}
+
+const damagedFor = 100 * time.Millisecond
+
+func quick(c *reaper.Config) { c.FaultyAfter = damagedFor }
+
+// TestDamagedRowIsQuarantined tests expired rows that can't be ended for good, by errors that other faults have too:
+// the turn that ends others works, and such a row is quarantined, by its own error, once it has failed for long enough.
+func TestDamagedRowIsQuarantined(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"XX000", "58P01", "23514"} {
+		for _, others := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, %d others", state, others), func(t *testing.T) {
+				t.Parallel()
+				y := newYard(t, sameKey)
+				bad := y.enqueue()
+				for range others {
+					y.enqueue()
+				}
+				y.do(expireAll)
+				y.damage(map[payment.ID]string{bad: state})
+				r := y.reaper(quick)
+				result, err := r.RunOnce(t.Context())
+				same(t, "expired", result.Expired, others)
+				same(t, "the turn works", err == nil, others > 0)
+				for begun := time.Now(); y.fate(bad) == "SEND sends=0"; time.Sleep(damagedFor / 10) {
+					if time.Since(begun) > 10*time.Second {
+						t.Fatalf("not quarantined after %s", time.Since(begun))
+					}
+					r.RunOnce(t.Context()) // fails while it is alone: the archive may be at fault
+				}
+				same(t, "fate", y.fate(bad), "SEND sends=0, letter UNCLAIMABLE pending")
+				same(t, "code", y.text(`SELECT error_code FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE'`),
+					"SQLSTATE_"+state)
+				same(t, "left", y.once(r).Unended, 0)
+			})
+		}
+	}
+}
+
+// TestArchiveAtFaultQuarantinesNothing tests many expired rows of which none can be ended, for however long.
+func TestArchiveAtFaultQuarantinesNothing(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	states := make(map[payment.ID]string)
+	for range 4 {
+		states[y.enqueue()] = "XX000"
+	}
+	y.do(expireAll)
+	y.damage(states)
+	r := y.reaper(quick)
+	for begun := time.Now(); time.Since(begun) < 5*damagedFor; {
+		if result, err := r.RunOnce(t.Context()); err == nil || result.Quarantined != 0 {
+			t.Fatalf("%+v, %v", result, err)
+		}
+	}
+}
