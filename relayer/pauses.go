@@ -13,32 +13,38 @@ import (
 )
 
 // pauses are the rails that refuse us and are yet to be paused in the database. The calls that met the refusal do not
-// wait for that: one goroutine pauses one rail at a time, on one connection, until it is done.
+// wait for that: one goroutine pauses one rail at a time, on one connection, until it is done, or the refusal is of too
+// long ago to pause the rail for it.
 type pauses struct {
 	mu     sync.Mutex
 	wanted map[string]wantedPause // by rail
 	news   chan struct{}          // size 1: another one is wanted
+	within time.Duration          // for how long a rail is held, and how long after that its pause is recorded
+	// served returns the version of the profile by which a rail is served, 0 if it is not, and whether it is paused.
+	served func(railType string) (version int, paused bool)
 }
 
 // wantedPause is the refusal that a rail is to be paused for.
 type wantedPause struct {
-	action payment.Action
-	result rails.Result
-	since  clock.Moment
+	action  payment.Action
+	result  rails.Result
+	version int // of the profile
+	since   clock.Moment
 }
 
-func newPauses() *pauses {
-	return &pauses{wanted: make(map[string]wantedPause), news: make(chan struct{}, 1)}
+func newPauses(within time.Duration, served func(string) (int, bool)) *pauses {
+	return &pauses{wanted: make(map[string]wantedPause), news: make(chan struct{}, 1), within: within, served: served}
 }
 
-// want has a rail paused, unless it is wanted already.
+// want has a rail paused, unless it is wanted already and the rail is held for that.
 func (p *pauses) want(railType string, action payment.Action, result rails.Result) {
+	version, _ := p.served(railType)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, there := p.wanted[railType]; there {
+	if one, there := p.wanted[railType]; there && one.since.Age() < p.within {
 		return
 	}
-	p.wanted[railType] = wantedPause{action: action, result: result, since: clock.Now()}
+	p.wanted[railType] = wantedPause{action: action, result: result, version: version, since: clock.Now()}
 	signal(p.news)
 }
 
@@ -60,18 +66,38 @@ func (p *pauses) passed(railType string, action payment.Action, within time.Dura
 	}
 }
 
-// done forgets the pause of a rail, which is recorded.
-func (p *pauses) done(railType string) {
+// done forgets the pause of a rail, unless it is wanted anew.
+func (p *pauses) done(railType string, since clock.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.wanted, railType)
+	if p.wanted[railType].since == since {
+		delete(p.wanted, railType)
+	}
 }
 
-// all returns the pauses that are wanted.
+// left returns for how long a pause may still be recorded. An operator may have resumed the rail since, or given it a
+// profile that it accepts, so that is not after twice the time for which the rail is held, nor once the rail was
+// seen paused, nor under another profile. If the rail refuses us still, the next call shows it.
+func (p *pauses) left(railType string, one wantedPause) time.Duration {
+	if version, paused := p.served(railType); paused || version != one.version {
+		return 0
+	}
+	return 2*p.within - one.since.Age()
+}
+
+// all returns the pauses that are wanted, and forgets those that may not be recorded any more.
 func (p *pauses) all() map[string]wantedPause {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.wanted)
+	all := maps.Clone(p.wanted)
+	p.mu.Unlock() // the lanes are locked before the pauses
+	maps.DeleteFunc(all, func(railType string, one wantedPause) bool {
+		if p.left(railType, one) > 0 {
+			return false
+		}
+		p.done(railType, one.since)
+		return true
+	})
+	return all
 }
 
 // settle waits until every pause is recorded, and returns the rails of those that are not by the time.
@@ -103,8 +129,8 @@ func (r *Relayer) pauseRails(ctx context.Context) {
 		failures++
 		all := r.pauses.all()
 		for _, railType := range slices.Sorted(maps.Keys(all)) {
-			if r.pauseRail(ctx, railType, all[railType].result) {
-				r.pauses.done(railType)
+			if one := all[railType]; r.pauseRail(ctx, railType, one) {
+				r.pauses.done(railType, one.since)
 			}
 		}
 		if len(r.pauses.all()) == 0 {
@@ -113,20 +139,20 @@ func (r *Relayer) pauseRails(ctx context.Context) {
 	}
 }
 
-// pauseRail records the pause of a rail, and reports whether it is paused.
-func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.Result) bool {
-	one, cancel := context.WithTimeout(ctx, r.config.StoreTimeout)
+// pauseRail records the pause of a rail while it may be recorded, and reports whether it is paused.
+func (r *Relayer) pauseRail(ctx context.Context, railType string, want wantedPause) bool {
+	one, cancel := context.WithTimeout(ctx, min(r.config.StoreTimeout, r.pauses.left(railType, want)))
 	defer cancel()
 	paused, err := r.store.PauseRail(one, railType,
-		"the rail refuses our credentials, route or form: "+result.Code+" "+result.Message)
+		"the rail refuses our credentials, route or form: "+want.result.Code+" "+want.result.Message)
 	switch {
 	case ctx.Err() != nil: // the drain says what is left
 	case err != nil:
-		r.log.ErrorContext(ctx, "rail refuses us and can't be paused: it is tried again", "rail_type", railType,
-			"error", err)
+		r.log.ErrorContext(ctx, "rail refuses us, and can't be paused now", "rail_type", railType,
+			"tried_again_for", max(r.pauses.left(railType, want), 0), "error", err)
 	case paused:
 		r.log.ErrorContext(ctx, "rail paused until an operator resumes it: it refuses our credentials, route or form",
-			"rail_type", railType, "code", result.Code)
+			"rail_type", railType, "code", want.result.Code)
 	}
 	return err == nil
 }
@@ -143,4 +169,14 @@ func accepts(result rails.Result) bool {
 	default:
 		return false
 	}
+}
+
+// served returns the version of the profile by which a rail is served, 0 if it is not, and whether it is paused.
+func (l *lanes) served(railType string) (version int, paused bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.byRail[railType]; one != nil {
+		return one.profile.Version, one.paused
+	}
+	return 0, false
 }

@@ -79,9 +79,10 @@ func New(config Config, store Store, notifier Notifier, open OpenRail, watch Obs
 	}
 	r := &Relayer{
 		spans: spans{config.Tracer}, config: config, store: store, guard: guard, notifier: notifier,
-		open: open, watch: watch, log: log, pauses: newPauses(),
+		open: open, watch: watch, log: log,
 		notified: make(chan struct{}, 1), more: make(chan struct{}, 1),
 	}
+	r.pauses = newPauses(config.StoreTimeout, r.lanes.served)
 	r.beatAt.Mark()
 	for n := range config.Loops {
 		r.loops = append(r.loops, newLoop(r, n == 0))
