@@ -213,7 +213,7 @@ func TestFirstTheOrderlyEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const waited = "only after the settings `drain` and `record_within`"
+	const waited = "only after `RAILHEAD_STORE_TIMEOUT`, the settings `drain` and `record_within`, and 5 s together"
 	steps := 0
 	for name, text := range b.runbooks {
 		for _, step := range listItem.Split(text, -1) {
@@ -224,7 +224,7 @@ func TestFirstTheOrderlyEnd(t *testing.T) {
 			steps++
 			term, kill := strings.Index(step, "SIGTERM"), strings.Index(step, "SIGKILL")
 			if term < 0 || kill >= 0 && (kill < term || !strings.Contains(step, waited)) {
-				t.Errorf("%s: first one SIGTERM, and SIGKILL only after `drain` and `record_within`: %s", name, step)
+				t.Errorf("%s: first one SIGTERM, and SIGKILL %s: %s", name, waited, step)
 			}
 		}
 	}
