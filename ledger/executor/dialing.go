@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Bounds of the attempts to connect the session of Arm. Each host of the connection string has ConnectTimeout.
+// Bounds of the attempts to connect the session of Arm. Each address of each host of the connection string has
+// ConnectTimeout, and so has the look-up of each host (boundLookups).
 const (
 	firstRedial = 250 * time.Millisecond // after a failed attempt; doubles
 	lastRedial  = 5 * time.Second
@@ -49,12 +50,11 @@ func (d *dialing) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Con
 	if d.failures > 0 && time.Now().Before(d.next) {
 		return nil, d.last
 	}
-	most := time.Duration(1+len(config.Fallbacks)) * config.ConnectTimeout
-	dial, end := context.WithTimeout(context.WithoutCancel(ctx), most)
+	dial, end := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan dialled, 1)
 	d.done, d.end = done, end
 	go func() {
-		conn, err := pgx.ConnectConfig(dial, config)
+		conn, err := pgx.ConnectConfig(dial, boundLookups(config))
 		done <- dialled{conn, err}
 	}()
 	select {
@@ -63,6 +63,17 @@ func (d *dialing) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Con
 	case <-ctx.Done():
 		return nil, cmp.Or(d.last, errConnecting)
 	}
+}
+
+// boundLookups returns the configuration with a bound on each look-up of a host, which pgx gives each address alone.
+func boundLookups(config *pgx.ConnConfig) *pgx.ConnConfig {
+	bound := config.Copy()
+	bound.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
+		defer cancel()
+		return config.LookupFunc(ctx, host)
+	}
+	return bound
 }
 
 func (d *dialing) take(made dialled) (*pgx.Conn, error) {
