@@ -197,8 +197,8 @@ func (c *Cell) withSuper(do func(*pgx.Conn) error) error {
 	return err
 }
 
-// Superuser returns a connection of the superuser for the test alone, closed when it ends: one that is kept, if there is
-// one.
+// Superuser returns a connection of the superuser for the test alone, closed when it ends: one that is kept, if there
+// is one.
 func (c *Cell) Superuser() *pgx.Conn {
 	c.t.Helper()
 	conn, err := c.takeSuper()
