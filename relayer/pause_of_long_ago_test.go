@@ -104,6 +104,13 @@ func TestPauseThatAnotherRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.awaitTurns(20)
+	tries := store.tries.Load()
+	w.seen.await(t, func() error { // it sees that the rail is paused
+		if store.tries.Load() < tries+2 {
+			return errors.New("the pause is not tried again")
+		}
+		return nil
+	})
 	if _, err := op.Exec(t.Context(), `SELECT railhead.resume_rail('bank', 'the certificate is new')`); err != nil {
 		t.Fatal(err)
 	}

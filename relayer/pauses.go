@@ -28,7 +28,8 @@ type pauses struct {
 type wantedPause struct {
 	action  payment.Action
 	result  rails.Result
-	version int // of the profile
+	version int  // of the profile
+	paused  bool // the rail was seen paused since
 	since   clock.Moment
 }
 
@@ -77,11 +78,18 @@ func (p *pauses) done(railType string, since clock.Moment) {
 
 // left returns for how long a pause may still be recorded. An operator may have resumed the rail since, or given it a
 // profile that it accepts, so that is not after twice the time for which the rail is held, nor once the rail was
-// seen paused, nor under another profile. If the rail refuses us still, the next call shows it.
-func (p *pauses) left(railType string, one wantedPause) time.Duration {
-	if version, paused := p.served(railType); paused || version != one.version {
+// seen paused and is no more, nor under another profile. If the rail refuses us still, the next call shows it. A pause
+// that is in force gets the refusal too: an operator ends it without knowing otherwise.
+func (p *pauses) left(railType string, since clock.Moment) time.Duration {
+	version, paused := p.served(railType) // the lanes are locked before the pauses
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one, there := p.wanted[railType]
+	if !there || one.since != since || version != one.version || one.paused && !paused {
 		return 0
 	}
+	one.paused = paused
+	p.wanted[railType] = one
 	return 2*p.within - one.since.Age()
 }
 
@@ -89,9 +97,9 @@ func (p *pauses) left(railType string, one wantedPause) time.Duration {
 func (p *pauses) all() map[string]wantedPause {
 	p.mu.Lock()
 	all := maps.Clone(p.wanted)
-	p.mu.Unlock() // the lanes are locked before the pauses
+	p.mu.Unlock()
 	maps.DeleteFunc(all, func(railType string, one wantedPause) bool {
-		if p.left(railType, one) > 0 {
+		if p.left(railType, one.since) > 0 {
 			return false
 		}
 		p.done(railType, one.since)
@@ -141,7 +149,7 @@ func (r *Relayer) pauseRails(ctx context.Context) {
 
 // pauseRail records the pause of a rail while it may be recorded, and reports whether it is paused.
 func (r *Relayer) pauseRail(ctx context.Context, railType string, want wantedPause) bool {
-	one, cancel := context.WithTimeout(ctx, min(r.config.StoreTimeout, r.pauses.left(railType, want)))
+	one, cancel := context.WithTimeout(ctx, min(r.config.StoreTimeout, r.pauses.left(railType, want.since)))
 	defer cancel()
 	paused, err := r.store.PauseRail(one, railType,
 		"the rail refuses our credentials, route or form: "+want.result.Code+" "+want.result.Message)
@@ -149,7 +157,7 @@ func (r *Relayer) pauseRail(ctx context.Context, railType string, want wantedPau
 	case ctx.Err() != nil: // the drain says what is left
 	case err != nil:
 		r.log.ErrorContext(ctx, "rail refuses us, and can't be paused now", "rail_type", railType,
-			"tried_again_for", max(r.pauses.left(railType, want), 0), "error", err)
+			"tried_again_for", max(r.pauses.left(railType, want.since), 0), "error", err)
 	case paused:
 		r.log.ErrorContext(ctx, "rail paused until an operator resumes it: it refuses our credentials, route or form",
 			"rail_type", railType, "code", want.result.Code)

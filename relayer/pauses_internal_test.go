@@ -18,18 +18,20 @@ func TestPauseOfLongAgo(t *testing.T) {
 		refused time.Duration // again at then, and this long ago
 		version int
 		paused  bool
+		resumed bool
 		want    bool
 	}{
-		"at once":                         {version: 7, want: true},
-		"until twice the time":            {then: 2*within - 1, version: 7, want: true},
-		"of long ago":                     {then: 2 * within, version: 7},
-		"refused again while it is held":  {then: within - 1, refused: within + 1, version: 7},
-		"refused again since":             {then: within, refused: 2*within - 1, version: 7, want: true},
-		"refused after it was forgotten":  {then: 3 * within, refused: 2*within - 1, version: 7, want: true},
-		"another paused it":               {version: 7, paused: true},
-		"the profile was replaced":        {version: 8},
-		"the rail is served no more":      {version: 0},
-		"the refusal is of the successor": {then: within, refused: 2*within - 1, version: 8, want: true},
+		"at once":                                       {version: 7, want: true},
+		"until twice the time":                          {then: 2*within - 1, version: 7, want: true},
+		"of long ago":                                   {then: 2 * within, version: 7},
+		"refused again while it is held":                {then: within - 1, refused: within + 1, version: 7},
+		"refused again since":                           {then: within, refused: 2*within - 1, version: 7, want: true},
+		"refused after it was forgotten":                {then: 3 * within, refused: 2*within - 1, version: 7, want: true},
+		"another paused it":                             {version: 7, paused: true, want: true},
+		"another paused it, and an operator resumed it": {version: 7, paused: true, resumed: true},
+		"the profile was replaced":                      {version: 8},
+		"the rail is served no more":                    {version: 0},
+		"the refusal is of the successor":               {then: within, refused: 2*within - 1, version: 8, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,6 +41,10 @@ func TestPauseOfLongAgo(t *testing.T) {
 				p.want("bank", payment.ActionSend, rails.Result{Code: "401"})
 				time.Sleep(c.then)
 				version, paused = c.version, c.paused
+				if c.resumed {
+					p.all()
+					paused = false
+				}
 				if c.refused > 0 {
 					p.want("bank", payment.ActionSend, rails.Result{Code: "403"})
 					time.Sleep(c.refused)
