@@ -155,6 +155,21 @@ func TestDocsVerify(t *testing.T) {
 	if want := "True False\nTrue False\nFalse False\n"; err != nil || string(said) != want {
 		t.Errorf("it says %s (%v), want %s", said, err, want)
 	}
+	// What a stranger may send ends in no error, which the caller's server would answer with 500.
+	program += fmt.Sprintf(`
+secret, name, good = %q, "", dict(headers)
+for name, values in {"id": ["", None, "é", "\udce9"], "timestamp": ["", None, "x", "-1", " 1", "１２３", "²", "9" * 5000],
+                     "signature": ["", None, "v1,é", "v1,\udce9", "v1,", "v1", ",", "v1a,AAAA"]}.items():
+    for value in values:
+        print(verified(secret, {**good, "webhook-" + name: value}, body), end=" ")
+    print(verified(secret, {each: good[each] for each in good if each != "webhook-" + name}, body), end=" ")
+print(verified(secret, {}, body), verified(secret, {**good, "webhook-signature": "v1,AAAA " + good["webhook-signature"]}, body))
+`, getenv("NEW"))
+	said, err = exec.CommandContext(t.Context(), python, "-c", program).CombinedOutput()
+	if want := "False False\n" + strings.Repeat("False ", 24) + "True\n"; err != nil ||
+		!strings.HasSuffix(string(said), want) {
+		t.Errorf("it says %s (%v), want %s at its end", said, err, want)
+	}
 }
 
 // TestDocsFile reads the file that docs/operations.md shows.
