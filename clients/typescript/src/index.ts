@@ -315,7 +315,7 @@ export class Railhead {
    * once where the caller ends the call.
    */
   async #pause(repetition: number, after: string | null | undefined, signal: AbortSignal | undefined): Promise<void> {
-    const { backoffMs } = this.#options
+    const backoffMs = Math.min(this.#options.backoffMs, longestBackoffMs)
     const doubled = Math.min(backoffMs * 2 ** (repetition - 1), longestBackoffMs) * (1 - Math.random() / 2)
     const asked = Math.min((Number(after ?? 0) || 0) * 1000, longestAskedMs)
     const wait = asked > 0 ? Math.max(doubled, asked + (backoffMs * Math.random()) / 2) : doubled

@@ -111,3 +111,17 @@ test('a token that does not come ends the attempt, and sends nothing', async () 
   await assert.rejects(failed.ways.one(), NotSentError)
   await new Promise((resolve) => setTimeout(resolve, 80))
 })
+
+test('a wait before a repetition is one that timers can', async (t) => {
+  const waits = [], real = globalThis.setTimeout
+  t.mock.method(globalThis, 'setTimeout', (call, ms) => (waits.push(ms), real(call, 0)))
+  const busy = JSON.stringify({ type: 'https://github.com/railhead-pay/railhead/blob/main/docs/problems/over-quota.md', title: 'over', status: 429 })
+  for (const backoffMs of [0, 250, 2 ** 31, 1e300]) {
+    for (const after of [undefined, '60', '1e300']) {
+      const { ways } = calls({ backoffMs }, {}, () => new Response(busy, { status: 429, headers: after ? { 'Retry-After': after } : {} }))
+      await assert.rejects(ways.one())
+      const [wait] = waits.splice(0), asked = { 60: 60_000, '1e300': 120_000 }[after] ?? 0
+      assert.ok(wait >= asked && wait <= asked + 10_000, `${backoffMs}, ${after}: ${wait}`)
+    }
+  }
+})
