@@ -115,6 +115,7 @@ func TestRoles(t *testing.T) {
 		{"railhead_api", `SELECT railhead.api_list('a digest', NULL, 'p-1', 0, 1)`, "RH030"},
 		{"railhead_api", `SELECT railhead.api_attempts('a digest', NULL, gen_random_uuid(), 0, 1)`, "RH030"},
 		{"railhead_api", `SELECT railhead.api_cancel('a digest', NULL, gen_random_uuid(), 'why')`, "RH030"},
+		{"railhead_api", `SELECT railhead.api_cancel_status('a digest', NULL, gen_random_uuid(), 'why')`, "RH030"},
 		{"railhead_api", `SELECT railhead.api_note_uses('{}', '{}', '{}')`, ""},
 		{"railhead_api", `SELECT railhead.beat_api('n', 'h', 'v', 'running', '', 1000, now(), NULL, false)`, ""},
 		{"railhead_api", `SELECT railhead.listen_for_outcomes()`, ""},

@@ -28,6 +28,7 @@ func TestRevokedInAnOpenTransaction(t *testing.T) {
 		"api_enqueue of one":      {callByToken, []any{"key-1", true}},
 		"api_enqueue of an array": {callByToken, []any{"key-2", false}},
 		"api_cancel":              {`SELECT railhead.api_cancel($1, NULL, $2, 'a test')::text`, []any{[16]byte(first)}},
+		"api_cancel_status":       {`SELECT count(*)::text FROM railhead.api_cancel_status($1, NULL, $2, 'a test')`, []any{[16]byte(first)}},
 		"api_list":                {`SELECT count(*)::text FROM railhead.api_list($1, NULL, 'p1', 0, 9)`, nil},
 		"api_payments":            {`SELECT count(*)::text FROM railhead.api_payments($1, NULL, ARRAY[$2::uuid])`, []any{[16]byte(first)}},
 		"api_attempts":            {`SELECT count(*)::text FROM railhead.api_attempts($1, NULL, $2, 0, 9)`, []any{[16]byte(first)}},

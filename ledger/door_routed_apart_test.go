@@ -149,8 +149,8 @@ func TestRoutedDoorUnserved(t *testing.T) {
 			_, err := r.List(t.Context(), who, outbox.Page{ParticipantID: p, Most: 9})
 			return err
 		},
-		"cancel":            func() error { _, err := r.Cancel(t.Context(), who, there.OutboxID, "a test"); return err },
-		"cancel alone":      func() error { _, err := r.Cancel(t.Context(), cancels, there.OutboxID, "a test"); return err },
+		"cancel":            func() error { _, _, err := r.Cancel(t.Context(), who, there.OutboxID, "a test"); return err },
+		"cancel alone":      func() error { _, _, err := r.Cancel(t.Context(), cancels, there.OutboxID, "a test"); return err },
 		"a client's status": func() error { _, err := client.Status(t.Context(), keyOf(in)); return err },
 		"a client's statuses": func() error {
 			_, err := client.Statuses(t.Context(), []payment.Key{keyOf(in)})

@@ -41,7 +41,7 @@ func TestRoutedWithACellOfNoDirectory(t *testing.T) {
 	}
 	_, err = wrong.Status(t.Context(), who, receipt.OutboxID)
 	wants("a status", err)
-	_, err = wrong.Cancel(t.Context(), who, receipt.OutboxID, "a test")
+	_, _, err = wrong.Cancel(t.Context(), who, receipt.OutboxID, "a test")
 	wants("a cancel", err)
 	_, err = wrong.List(t.Context(), who, outbox.Page{ParticipantID: p, Most: 10})
 	wants("a list", err)

@@ -144,11 +144,11 @@ func TestRoutedDoorCancelOnly(t *testing.T) {
 	receipt, err := r.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: in})
 	wantReceipt(t, receipt, err, 1, false)
 	r.SetAway("WEST", true)
-	_, err = r.Cancel(t.Context(), cancels, payment.NewID(), "a test")
+	_, _, err = r.Cancel(t.Context(), cancels, payment.NewID(), "a test")
 	if err == nil || errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("what may be in the cell that is away: %v", err)
 	}
-	if _, err := r.Cancel(t.Context(), cancels, receipt.OutboxID, "a test"); err != nil {
+	if _, _, err := r.Cancel(t.Context(), cancels, receipt.OutboxID, "a test"); err != nil {
 		t.Errorf("what is in the other cell: %v", err)
 	}
 	if got, err := r.Status(t.Context(), who, receipt.OutboxID); err != nil || got.State != "CANCELLED" {

@@ -106,17 +106,17 @@ func TestRoutedDoorAfterMove(t *testing.T) {
 		t.Errorf("its attempts: %v, %v", rows, err)
 	}
 	for by, id := range map[*outbox.Bearer]payment.ID{&who: ids[1], &cancels: ids[2]} {
-		if _, err := r.Cancel(t.Context(), *by, id, "a test"); err != nil {
+		if _, _, err := r.Cancel(t.Context(), *by, id, "a test"); err != nil {
 			t.Errorf("a cancel in the old cell: %v", err)
 		}
 		if got, err := r.Status(t.Context(), who, id); err != nil || got.State != "CANCELLED" {
 			t.Errorf("after a cancel: %+v, %v", got, err)
 		}
-		if _, err := r.Cancel(t.Context(), *by, id, "a test"); !errors.Is(err, outbox.ErrNotAllowed) {
+		if _, replayed, err := r.Cancel(t.Context(), *by, id, "a test"); err != nil || !replayed {
 			t.Errorf("a second cancel: %v", err)
 		}
 	}
-	if _, err := r.Cancel(t.Context(), newcomer, ids[0], "a test"); !errors.Is(err, outbox.ErrNotAllowed) {
+	if _, _, err := r.Cancel(t.Context(), newcomer, ids[0], "a test"); !errors.Is(err, outbox.ErrNotAllowed) {
 		t.Errorf("a cancel by a token that the old cell does not know: %v", err)
 	}
 
@@ -125,7 +125,7 @@ func TestRoutedDoorAfterMove(t *testing.T) {
 	for what, call := range map[string]func() error{
 		"status": func() error { _, err := r.Status(t.Context(), who, ids[0]); return err },
 		"wait":   func() error { _, err := r.Await(t.Context(), who, ids[0]); return err },
-		"cancel": func() error { _, err := r.Cancel(t.Context(), cancels, ids[0], "a test"); return err },
+		"cancel": func() error { _, _, err := r.Cancel(t.Context(), cancels, ids[0], "a test"); return err },
 		"list": func() error {
 			_, err := r.List(t.Context(), who, outbox.Page{ParticipantID: "participant", Most: 9})
 			return err

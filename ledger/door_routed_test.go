@@ -188,7 +188,7 @@ func TestRoutedDoorAway(t *testing.T) {
 			for what, call := range map[string]func() error{
 				"a status": func() error { _, err := r.Status(t.Context(), who, payment.NewID()); return err },
 				"attempts": func() error { _, err := r.Attempts(t.Context(), who, payment.NewID(), 0, 9); return err },
-				"a cancel": func() error { _, err := r.Cancel(t.Context(), who, payment.NewID(), "a test"); return err },
+				"a cancel": func() error { _, _, err := r.Cancel(t.Context(), who, payment.NewID(), "a test"); return err },
 				"a token":  func() error { _, err := r.Token(t.Context(), [32]byte{7}); return err },
 			} {
 				if err := call(); err == nil || errors.Is(err, outbox.ErrNotFound) || errors.Is(err, outbox.ErrToken) {

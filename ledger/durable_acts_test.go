@@ -45,6 +45,7 @@ func TestActsAreDurable(t *testing.T) {
 		{celltest.Operator, `revoke_api_token(left(encode(sha256(` + token + `), 'hex'), 16), 'why')`, nil},
 		{"", `create_api_token(sha256('another'), 'shop', '{participant}', '{READ}', now() + interval '1 day', 'why')`, nil},
 		{celltest.API, `api_cancel(` + token + `, NULL, $1, 'why')`, []any{[16]byte(pending)}},
+		{celltest.API, `api_cancel_status(` + token + `, NULL, $1, 'why')`, []any{[16]byte(pending)}},
 		{celltest.Callbacks, `record_callback(jsonb_build_object('outbox_id', $1::uuid, 'attempt_id', gen_random_uuid(),
 			'rail_type', 'bank', 'state', 'DISPATCHED', 'result', 'EXECUTED', 'rail_reference', 'R-1'))`, []any{[16]byte(pending)}},
 		{celltest.Callbacks, `suspend_outbox('callbacks-1', 'ROWS_MISSING', 'a test', now())`, nil},

@@ -32,7 +32,8 @@ type Store interface {
 	Await(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error)
 	List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error)
 	Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, after, most int) ([]outbox.ArchiveRow, error)
-	Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (attemptNo int, err error)
+	Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (found outbox.Tracked, replayed bool,
+		err error)
 	Events(ctx context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard,
 		error)
 	Newest(ctx context.Context, who outbox.Subscription) (outbox.Place, error)

@@ -310,8 +310,11 @@ func TestWait(t *testing.T) {
 		return nil
 	}
 	// It is stored all the same.
-	d.want("no word of the outcome", d.post(strings.Replace(valid, "i-1", "i-2", 1), "k-2", "Prefer", "wait=1"), 202,
-		"state", "PENDING")
+	unknown := d.post(strings.Replace(valid, "i-1", "i-2", 1), "k-2", "Prefer", "wait=1")
+	d.want("no word of the outcome", unknown, 202, "state", "PENDING")
+	if got := unknown.header.Get("Preference-Applied"); got != "" {
+		t.Errorf("it has not waited, and says that it applied %q", got)
+	}
 }
 
 func TestReads(t *testing.T) {

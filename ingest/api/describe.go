@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the contract. The first number is in each path, and changes with what
 // breaks a caller. The second changes with an added field, operation or state.
-const Version = "1.5.0"
+const Version = "1.6.0"
 
 const about = "Accepts payment instructions and reports what became of them: " +
 	"never lost, never paid twice, always explainable.\n\n" +
@@ -125,7 +125,8 @@ func (a *API) register() {
 	enqueue := a.operation("enqueue-instruction", http.MethodPost, "/v1/instructions", "Enqueue one instruction",
 		"Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before "+
 			"with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the "+
-			"status. A repeated call whose payment is in another cell is answered at once, with the state ELSEWHERE.",
+			"status, where the token may read; Preference-Applied says that it has waited. "+
+			"A repeated call whose payment is in another cell is answered at once, with the state ELSEWHERE.",
 		[]int{400, 401, 403, 408, 409, 413, 415, 422, 429, 500, 503})
 	enqueue.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, enqueue, a.enqueue)
@@ -154,7 +155,9 @@ func (a *API) register() {
 	cancel := a.operation("cancel-instruction", http.MethodPost, "/v1/instructions/{outbox_id}/cancel",
 		"Cancel an instruction",
 		"Ends a waiting instruction of which no send can have been executed, atomically with respect to the claim: 409 "+
-			"if it comes too late. A repeated call gets the same answer.",
+			"if it comes too late. The answer is the status of the instruction as of the same moment, also for a token that "+
+			"may not read: pay in another way only where its certainty is not OUTCOME_UNKNOWN. A repeated call is answered "+
+			"with the status as it is then, and with Idempotent-Replayed.",
 		[]int{400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503})
 	huma.Register(a.huma, cancel, a.cancel)
 	// Huma describes a raw body as binary.

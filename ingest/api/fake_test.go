@@ -183,20 +183,22 @@ func (f *fakeStore) Attempts(context.Context, outbox.Bearer, payment.ID, int, in
 	return []outbox.ArchiveRow{{AttemptNo: 1, State: "DISPATCHING", ClaimedAt: time.Now()}}, f.fail("attempts")
 }
 
-func (f *fakeStore) Cancel(_ context.Context, _ outbox.Bearer, id payment.ID, _ string) (int, error) {
+func (f *fakeStore) Cancel(
+	_ context.Context, _ outbox.Bearer, id payment.ID, _ string,
+) (outbox.Tracked, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found, err := f.find(id)
-	if err != nil {
-		return 0, err
+	if err != nil || found.State == "CANCELLED" {
+		return found, err == nil, err
 	}
 	if found.State != "PENDING" {
-		return 0, &outbox.Fault{SQLState: outbox.StateNotAllowed,
+		return outbox.Tracked{}, false, &outbox.Fault{SQLState: outbox.StateNotAllowed,
 			Message: "the instruction is " + found.State + " and can't be cancelled"}
 	}
 	found.State = "CANCELLED"
 	f.known[found.IdempotencyKey] = found
-	return 1, nil
+	return found, false, nil
 }
 
 func (f *fakeStore) NoteUses(_ context.Context, tokens [][32]byte, uses, refused []int64) error {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -168,15 +169,23 @@ func (a *API) enqueue(ctx context.Context, input *enqueueInput) (*seenOutput, er
 	if patience == 0 || receipt.State == payment.Elsewhere { // no outcome comes to this cell
 		return out, nil
 	}
-	// The instruction is stored: the answer confirms that whatever the wait brings.
+	// The instruction is stored: the answer confirms that whatever the wait brings. Without the right to read it is
+	// what it is without the preference.
 	last, err := a.await(ctx, who, receipt.OutboxID, patience)
-	if err == nil {
-		body := seenOf(last)
-		body.Replayed, body.Differs = out.Body.Replayed, out.Body.Differs
-		out.Body = body
+	switch {
+	case errors.Is(err, outbox.ErrForbidden):
+		return out, nil
+	case err != nil:
+		a.refused(ctx, opEnqueue, fmt.Errorf("waiting for the outcome of what is stored: %w", err))
+		if !payment.State(receipt.State).HasEnded() {
+			out.Status, out.RetryAfter = http.StatusAccepted, "1"
+		}
+		return out, nil
 	}
-	out.PreferenceApplied = fmt.Sprintf("wait=%d", int(patience.Seconds()))
-	if out.Status = http.StatusOK; err != nil || !last.Rests() {
+	body := seenOf(last)
+	body.Replayed, body.Differs = out.Body.Replayed, out.Body.Differs
+	out.Body, out.PreferenceApplied = body, fmt.Sprintf("wait=%d", int(patience.Seconds()))
+	if out.Status = http.StatusOK; !last.Rests() {
 		out.Status, out.RetryAfter = http.StatusAccepted, "1"
 	}
 	return out, nil

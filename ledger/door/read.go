@@ -61,15 +61,21 @@ func (d *Door) payments(ctx context.Context, statement string, arguments ...any)
 	if err != nil {
 		return nil, store.Refusal(err)
 	}
-	var found []outbox.Tracked
+	found, err := tracked(rows)
+	return found, store.Refusal(err)
+}
+
+// tracked reads the rows of a statement. What it selects behind the columns of an instruction goes into more, which
+// then has the values of the last row.
+func tracked(rows pgx.Rows, more ...any) (found []outbox.Tracked, err error) {
 	var instruction, participant, key, behalf pgtype.Text
 	err = await.EachStatus(rows, func(_ int, status payment.Status) {
 		found = append(found, outbox.Tracked{
 			Status: status, InstructionID: instruction.String, ParticipantID: participant.String,
 			IdempotencyKey: key.String, OnBehalfOf: behalf.String,
 		})
-	}, &instruction, &participant, &key, &behalf)
-	return found, store.Refusal(err)
+	}, append([]any{&instruction, &participant, &key, &behalf}, more...)...)
+	return found, err
 }
 
 // Attempts returns the rows of an instruction in the archive, those with numbers above
@@ -101,18 +107,27 @@ func (d *Door) Attempts(
 	return all, nil
 }
 
-// Cancel ends a waiting instruction of which no send can have been executed. Either Cancel
-// or a claim takes it, never both. If Cancel comes too late, or the instruction may have
-// been sent, the error is outbox.ErrNotAllowed.
+// Cancel ends a waiting instruction of which no send can have been executed, and returns its status as of the same
+// transaction; the right to cancel is enough for both. Either Cancel or a claim takes it, never both. If it is
+// CANCELLED already, replayed is true and the status that of now. If Cancel comes too late, or the instruction may
+// have been sent, the error is outbox.ErrNotAllowed.
 func (d *Door) Cancel(
 	ctx context.Context, who outbox.Bearer, id payment.ID, reason string,
-) (attemptNo int, err error) {
+) (found outbox.Tracked, replayed bool, err error) {
+	var all []outbox.Tracked
 	err = d.db.Autocommit(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, d.db.SQL["door_cancel"], who.Token[:], who.Certificate, store.UUID(id), reason).
-			Scan(&attemptNo)
+		rows, err := conn.Query(ctx, d.db.SQL["door_cancel"], who.Token[:], who.Certificate, store.UUID(id), reason)
+		if err == nil {
+			all, err = tracked(rows, &replayed)
+		}
+		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("cancelling %s: %w", id, store.Refusal(err))
+	switch {
+	case err != nil:
+		return outbox.Tracked{}, false, fmt.Errorf("cancelling %s: %w", id, store.Refusal(err))
+	case len(all) == 0:
+		return outbox.Tracked{}, false, fmt.Errorf("cancelling %s: %w: no row came", id, outbox.ErrCommitUnknown)
+	default:
+		return all[0], replayed, nil
 	}
-	return attemptNo, nil
 }

@@ -90,18 +90,22 @@ func (r *Routed) Attempts(
 // allow to look where it is: no other cell than that one changes it.
 func (r *Routed) Cancel(
 	ctx context.Context, who outbox.Bearer, id payment.ID, reason string,
-) (attemptNo int, err error) {
+) (found outbox.Tracked, replayed bool, err error) {
+	type ended struct {
+		found    outbox.Tracked
+		replayed bool
+	}
 	var denied, barred, failed error
-	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (int, error) {
-		no, err := c.Cancel(ctx, who, id, reason)
+	for a := range ask(ctx, r.cells, func(ctx context.Context, c *served) (e ended, err error) {
+		e.found, e.replayed, err = c.Cancel(ctx, who, id, reason)
 		if errors.Is(err, outbox.ErrNotFound) {
 			err = cmp.Or(c.prove(ctx), err)
 		}
-		return no, err
+		return e, err
 	}) {
 		switch {
 		case a.Err == nil:
-			return a.Value, nil
+			return a.Value.found, a.Value.replayed, nil
 		case ctx.Err() != nil: // it may still be cancelled there
 			//nolint:errorlint // a refusal that came late is no answer
 			unknown := fmt.Errorf("%w: setting %s: %v", outbox.ErrCommitUnknown, a.Cell.setting, a.Err)
@@ -115,12 +119,12 @@ func (r *Routed) Cancel(
 		}
 	}
 	if err = cmp.Or(failed, barred, denied); err != nil {
-		return 0, err
+		return outbox.Tracked{}, false, err
 	}
 	if err = r.served(ctx); err != nil {
-		return 0, err
+		return outbox.Tracked{}, false, err
 	}
-	return 0, fmt.Errorf("instruction %s: %w", id, outbox.ErrNotFound)
+	return outbox.Tracked{}, false, fmt.Errorf("instruction %s: %w", id, outbox.ErrNotFound)
 }
 
 // List is Door.List over all cells. The participant's cell knows each of its instructions, and the cells

@@ -7,7 +7,7 @@
 --          55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, and what require_settled_server reads.
 -- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_order_marks, payment_operator_log.
--- locks:   the keys row, then the pending row.   called by: operator, api_cancel.
+-- locks:   the keys row, then the pending row.   called by: operator, api_cancel, api_cancel_status.
 CREATE OR REPLACE FUNCTION {cell}.cancel_payment(outbox_id uuid, reason text) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -25,7 +25,7 @@ AS $$
     AND greatest(octet_length($1), octet_length($2), octet_length($3)) <= 128
     AND $7 BETWEEN 0 AND 2
     AND ($5 IS NULL OR isfinite($5) AND $5 <= clock_timestamp() + interval '366 days')
-    AND ($6 IS NULL OR isfinite($6) AND $6 > greatest(clock_timestamp(), $5))
+    AND ($6 IS NULL OR $6 < timestamptz '10000-01-01 00:00:00+00' AND $6 > greatest(clock_timestamp(), $5))
     AND ($8 = '{}' OR jsonb_typeof($8) = 'object' AND octet_length($8::text) <= $11
       AND NOT jsonb_path_exists($8, 'strict $.* ? (@.type() <> "string")'))
     AND octet_length($9) <= $10

@@ -110,9 +110,12 @@ BEGIN
     WHEN not_before > clock_timestamp() + interval '366 days' OR not_before = '-infinity' THEN
       field := 'not_before'; rule := 'RANGE';
       message := 'not_before must be a moment at most 366 days ahead'; RETURN NEXT; RETURN;
-    WHEN expires_at = 'infinity' THEN
+    -- RFC 3339, in which it is shown and sent, has no later year. infinity is later, too.
+    WHEN expires_at >= '10000-01-01 00:00:00+00' THEN
       field := 'expires_at'; rule := 'RANGE';
-      message := 'expires_at must be a moment; leave it out for an instruction that never expires'; RETURN NEXT; RETURN;
+      message := 'expires_at must be a moment before the year 10000 in UTC; leave it out for an instruction that never '
+        'expires';
+      RETURN NEXT; RETURN;
     WHEN not_before >= expires_at THEN
       field := 'expires_at'; rule := 'AFTER_NOT_BEFORE';
       message := 'expires_at must be after not_before'; RETURN NEXT; RETURN;

@@ -4,7 +4,7 @@
 --          does not exist, or is another participant's: the caller can't distinguish these; RH020 it was
 --          enqueued in another cell, before its participant was moved to this one; 25001 above READ COMMITTED.
 -- reads:   payment_api_tokens, payment_outbox_keys, and what carried_payments reads.   locks: nothing.
--- called by: api_attempts, api_cancel.
+-- called by: api_attempts, api_cancel, api_cancel_status.
 CREATE OR REPLACE FUNCTION {cell}.require_api_payment(token_sha256 bytea, certificate bytea, verb text, outbox_id uuid)
 RETURNS {cell}.payment_api_tokens
 LANGUAGE plpgsql

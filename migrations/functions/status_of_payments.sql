@@ -4,7 +4,7 @@
 --   every column but item is null. The caller has to check whose the instructions are.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending,
 --          payment_dead_letters, payment_operator_log, and what payment_certainty and server_is_settled read.
--- locks:   nothing.   called by: payment_status_batch, api_payments.
+-- locks:   nothing.   called by: payment_status_batch, api_payments, api_cancel_status.
 CREATE OR REPLACE FUNCTION {cell}.status_of_payments(outbox_ids uuid[])
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, certainty text,
   attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,

@@ -29,6 +29,8 @@ calls (name, reads, query) AS (
         '''REFUSED'')'),
     ('api_cancel', false,
       'SELECT {cell}.api_cancel(%s, NULL, ''01920000-0000-7000-8000-00000000cafe'', ''tried by a proof'')'),
+    ('api_cancel_status', false,
+      'SELECT FROM {cell}.api_cancel_status(%s, NULL, ''01920000-0000-7000-8000-00000000cafe'', ''tried by a proof'')'),
     ('api_enqueue', false,
       'SELECT FROM {cell}.api_enqueue(ARRAY[%s], ARRAY[NULL::bytea], ARRAY[''railhead_prove''], ARRAY[''railhead_prove_2''], '
       'ARRAY[''a key''], ARRAY[''railhead_prove''], ARRAY[''{}''::jsonb], ARRAY[NULL::timestamptz], '

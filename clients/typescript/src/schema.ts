@@ -59,7 +59,7 @@ export interface paths {
         put?: never;
         /**
          * Enqueue one instruction
-         * @description Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the status. A repeated call whose payment is in another cell is answered at once, with the state ELSEWHERE.
+         * @description Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed if the same key was used before with the same content. With Prefer: wait=N it answers 200 with the outcome, or 202 with the address of the status, where the token may read; Preference-Applied says that it has waited. A repeated call whose payment is in another cell is answered at once, with the state ELSEWHERE.
          */
         post: operations["enqueue-instruction"];
         delete?: never;
@@ -139,7 +139,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel an instruction
-         * @description Ends a waiting instruction of which no send can have been executed, atomically with respect to the claim: 409 if it comes too late. A repeated call gets the same answer.
+         * @description Ends a waiting instruction of which no send can have been executed, atomically with respect to the claim: 409 if it comes too late. The answer is the status of the instruction as of the same moment, also for a token that may not read: pay in another way only where its certainty is not OUTCOME_UNKNOWN. A repeated call is answered with the status as it is then, and with Idempotent-Replayed.
          */
         post: operations["cancel-instruction"];
         delete?: never;
