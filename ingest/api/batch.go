@@ -1,19 +1,18 @@
 package api
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// The bounds of a batch. One chunk of it is in memory, and the line after it.
+// The bounds of a batch. One chunk of it is in memory, the line after it, and the answers that were not taken yet.
 const (
 	batchLinesMax = 10_000
 	batchBytesMax = 64 << 20
@@ -44,15 +43,17 @@ type batching struct {
 	known   *knownToken
 	trace   map[string]string
 	control *http.ResponseController
-	out     *bufio.Writer
+	out     *answers
 	end     batchLine
+	until   time.Time           // the end of the batch
 	over    int                 // lines over the token's quota
 	vain    time.Duration       // that chunks took whose cells did not answer
 	most    int                 // lines of one call of the store; fewer once a cell has refused so many
 	held    map[string]heldLine // the first of a participant's that may be stored later: what follows waits for it
 }
 
-// batch reads instructions line by line and answers each, in order, while it continues to read.
+// batch reads instructions line by line and answers each, in order, while it continues to read. Its caller may write
+// all lines before it takes the first answer.
 func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	// The rest of a body that was not read to its end would be taken for the next request.
 	w.Header().Set("Connection", "close")
@@ -82,10 +83,11 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 		problemUnavailable(commitNone).write(w)
 		return
 	}
+	control, until := http.NewResponseController(w), time.Now().Add(a.config.BatchTimeMax)
 	b := &batching{
 		api: a, who: who, known: known, trace: traceOf(r.Header.Get("Traceparent"), r.Header.Get("Tracestate")),
-		control: http.NewResponseController(w), out: bufio.NewWriter(w), end: batchLine{End: true, Status: http.StatusOK},
-		most: chunkLinesMax, held: map[string]heldLine{},
+		control: control, out: newAnswers(control, a.config.IdleMax, until), until: until,
+		end: batchLine{End: true, Status: http.StatusOK}, most: chunkLinesMax, held: map[string]heldLine{},
 	}
 	if err := b.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		problemInternal().write(w)
@@ -93,21 +95,33 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	ctx, stop := context.WithCancel(r.Context())
-	lines := make(chan readLine)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
+	lines, sent := make(chan readLine), make(chan error, 1)
+	var both sync.WaitGroup
+	both.Go(func() {
 		b.read(ctx, r.Body, lines)
-	}()
+		b.out.bodyRead()
+	})
+	both.Go(func() { sent <- b.out.deliver(w) })
 	defer func() {
+		b.out.end()
 		stop()
 		b.control.SetReadDeadline(time.Now()) //nolint:errcheck // the reader ends by it, or by its own deadline
-		<-read
+		both.Wait()
+		if err := <-sent; err != nil {
+			a.cutOff(r.Context(), w, b.end, err)
+		}
 	}()
 	b.run(ctx, lines)
-	b.write(b.end)
-	b.out.Flush()     //nolint:errcheck // the caller has disconnected
-	b.control.Flush() //nolint:errcheck // the caller has disconnected
+	b.out.add(b.end)
+}
+
+// cutOff notes that a batch was begun with 200 and its answer did not reach the caller whole: counted as 408.
+func (a *API) cutOff(ctx context.Context, w http.ResponseWriter, end batchLine, err error) {
+	if seen, ok := w.(*statusWriter); ok {
+		seen.status = http.StatusRequestTimeout
+	}
+	a.log.WarnContext(ctx, "the answer to a batch was cut off: its caller has gone, or does not read",
+		"lines_answered", end.Lines, "lines_created", end.Created, "error", err)
 }
 
 // run enqueues the lines in chunks until there are no more.
@@ -136,14 +150,4 @@ func (b *batching) run(ctx context.Context, lines <-chan readLine) {
 
 func (b *batching) ends(problem *Problem) {
 	b.end.Status, b.end.Problem = problem.Status, problem
-}
-
-func (b *batching) write(line batchLine) {
-	//nolint:errcheck // without deadlines the server has its own
-	b.control.SetWriteDeadline(time.Now().Add(b.api.config.IdleMax))
-	text, err := json.Marshal(line)
-	if err != nil {
-		return // batchLine has no value that can't be encoded
-	}
-	b.out.Write(append(text, '\n')) //nolint:errcheck // Flush returns it
 }

@@ -30,7 +30,8 @@ func (e *endless) Read(into []byte) (int, error) {
 func TestReaderEndsWithItsBatch(t *testing.T) {
 	a := &API{}
 	a.config.BatchTimeMax, a.config.IdleMax, a.config.BodyBytesMax = time.Minute, time.Minute, 64<<10
-	b := &batching{api: a, control: http.NewResponseController(httptest.NewRecorder())}
+	b := &batching{api: a, control: http.NewResponseController(httptest.NewRecorder()),
+		until: time.Now().Add(time.Minute)}
 	ctx, end := context.WithCancel(t.Context())
 	calls := 0
 	body := &endless{}
@@ -75,7 +76,8 @@ func TestPartsEndWithTheAPI(t *testing.T) {
 	a.draining, store.stop = context.WithCancel(t.Context())
 	recorder := httptest.NewRecorder()
 	b := &batching{api: a, known: &knownToken{}, control: http.NewResponseController(recorder),
-		out: bufio.NewWriter(recorder), end: batchLine{End: true, Status: http.StatusOK}, most: chunkLinesMax,
+		out: newAnswers(http.NewResponseController(recorder), time.Minute, time.Now()),
+		end: batchLine{End: true, Status: http.StatusOK}, most: chunkLinesMax,
 		held: map[string]heldLine{}}
 	var chunk [][]byte
 	for n := range 5 {
@@ -86,12 +88,12 @@ func TestPartsEndWithTheAPI(t *testing.T) {
 		t.Error("the batch goes on")
 	}
 	var said []string
-	for line := range bytes.Lines(recorder.Body.Bytes()) {
+	for line := range bytes.Lines(b.out.text) {
 		_, status, _ := strings.Cut(string(line), `"status":`)
 		said = append(said, status[:3])
 	}
 	if got := strings.Join(said, " "); store.calls != 1 || got != "201 503 503 503 503" ||
 		b.end.Status != 503 || b.end.Lines != 5 {
-		t.Errorf("%d calls, %s, the end %+v: %s", store.calls, got, b.end, recorder.Body)
+		t.Errorf("%d calls, %s, the end %+v: %s", store.calls, got, b.end, b.out.text)
 	}
 }

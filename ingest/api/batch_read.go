@@ -24,10 +24,9 @@ func (b *batching) read(ctx context.Context, body io.Reader, lines chan<- readLi
 	defer close(lines)
 	reader := bufio.NewReaderSize(body, 16<<10)
 	bytesLeft := batchBytesMax
-	end := time.Now().Add(b.api.config.BatchTimeMax)
 	// The handler ends the context, and then the reader by a deadline: one that is set here after it is noticed.
 	waits := func() error {
-		patience := min(b.api.config.IdleMax, time.Until(end))
+		patience := min(b.api.config.IdleMax, time.Until(b.until))
 		b.control.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // without deadlines the server has its own
 		return ctx.Err()
 	}

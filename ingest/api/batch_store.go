@@ -63,12 +63,8 @@ func (b *batching) enqueue(ctx context.Context, chunk [][]byte) bool {
 		default:
 			b.end.RefusedNum++
 		}
-		b.write(answer)
 	}
-	if b.out.Flush() != nil || b.control.Flush() != nil {
-		return false
-	}
-	return goesOn
+	return b.out.add(answers...) && goesOn
 }
 
 // admit reads a line that may be sent to the store, or returns why it may not.

@@ -200,7 +200,8 @@ func (a *API) describeBatch() {
 		"Enqueue many instructions, one per line",
 		"NDJSON, streamed in both directions: each line is an instruction with its idempotency_key, and each line of "+
 			"the answer, in the same order, is the result of one. The last line is the end: an answer without it was cut "+
-			"off, and the whole call may be repeated. At most 10,000 lines and 64 MiB.",
+			"off, and the whole call may be repeated. At most 10,000 lines and 64 MiB. The whole body may be written before "+
+			"the answer is read.",
 		[]int{400, 401, 403, 413, 415, 429, 503})
 	operation.RequestBody = bodyOf("application/x-ndjson", "BatchInstruction")
 	line := schemas.Schema(typeOf[batchLine](), true, "BatchLine")

@@ -79,7 +79,7 @@ export interface paths {
         put?: never;
         /**
          * Enqueue many instructions, one per line
-         * @description NDJSON, streamed in both directions: each line is an instruction with its idempotency_key, and each line of the answer, in the same order, is the result of one. The last line is the end: an answer without it was cut off, and the whole call may be repeated. At most 10,000 lines and 64 MiB.
+         * @description NDJSON, streamed in both directions: each line is an instruction with its idempotency_key, and each line of the answer, in the same order, is the result of one. The last line is the end: an answer without it was cut off, and the whole call may be repeated. At most 10,000 lines and 64 MiB. The whole body may be written before the answer is read.
          */
         post: operations["enqueue-batch"];
         delete?: never;
