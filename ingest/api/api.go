@@ -145,7 +145,7 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, er
 	mux.HandleFunc("GET /v1/events", a.events)
 	mux.HandleFunc("OPTIONS /v1/events", a.events)
 	mux.HandleFunc("POST /v1/events/tokens", a.eventToken)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { kindNoOperation.problem().write(w) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { noOperation(mux, r).write(w) })
 	a.handler = a.guarded(mux)
 	return a, nil
 }
@@ -225,6 +225,10 @@ func (a *API) guarded(next http.Handler) http.Handler {
 		}
 		if problem := a.admit(&r); problem != nil {
 			problem.write(seen)
+			return
+		}
+		if !isClean(r.URL.EscapedPath()) {
+			kindNoOperation.saying("The path has an empty part, . or ..: write it as the API describes it.").write(seen)
 			return
 		}
 		if r.Method == http.MethodPost && operation != opBatch {

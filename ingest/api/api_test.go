@@ -196,7 +196,8 @@ func TestEnqueue(t *testing.T) {
 		{"a priority", d.post(spoiled(`"rail_type"`, `"priority": 3, "rail_type"`), "k"), 422, []string{"field", "priority", "rule", "RANGE"}},
 		{"a key in the body", d.post(spoiled(`"rail_type"`, `"idempotency_key": "k", "rail_type"`), "k"), 422, []string{"field", "idempotency_key", "rule", "UNKNOWN_FIELD"}},
 		{"another path", d.call("GET", "/v2/instructions", ""), 404, []string{"type", outbox.ProblemsAt + "no-such-operation.md"}},
-		{"another method", d.call("DELETE", "/v1/instructions/"+first.field("outbox_id"), ""), 404, nil},
+		{"another method", d.call("DELETE", "/v1/instructions/"+first.field("outbox_id"), ""), 405,
+			[]string{"type", outbox.ProblemsAt + "method-not-allowed.md"}},
 		{"a query that is not known", d.call("GET", "/v1/instructions?participant_id=p1&order=desc", ""), 400, nil},
 		{"a limit", d.call("GET", "/v1/instructions?participant_id=p1&limit=201", ""), 400, []string{"field", "query.limit"}},
 		{"no participant", d.call("GET", "/v1/instructions", ""), 400, []string{"field", "query.participant_id"}},
@@ -792,4 +793,40 @@ func TestPlacesOfBatches(t *testing.T) {
 	other.fake.token.Verbs = []string{"READ", "CANCEL"}
 	other.want("not for enqueuing", other.call("POST", "/v1/instructions/batch", line, "Content-Type",
 		"application/x-ndjson"), 403)
+}
+
+// TestPathsAndMethods: a path that is not as the API describes it, and a method that a path has not, are answered with
+// a problem: a caller that follows no redirect would otherwise take an empty answer for a success.
+func TestPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for call, want := range map[string]string{
+		"POST //v1/instructions": "404 no-such-operation", "POST /v1//instructions": "404 no-such-operation",
+		"POST /v1/./instructions": "404 no-such-operation", "POST /v1/x/../instructions": "404 no-such-operation",
+		"POST /v1/instructions/": "404 no-such-operation", "GET //v1/events": "404 no-such-operation",
+		"POST //v1/instructions/batch": "404 no-such-operation", "GET //": "404 no-such-operation",
+		"PUT /v1/instructions": "405 method-not-allowed GET, POST", "DELETE /v1/events": "405 method-not-allowed GET",
+		"GET /v1/events/tokens": "405 method-not-allowed POST", "PATCH /v1/nothing": "404 no-such-operation",
+		"PUT /v1/instructions/batch": "405 method-not-allowed GET, POST",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		request, err := http.NewRequestWithContext(t.Context(), method, d.serve.URL+path, strings.NewReader(valid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+aToken)
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problem struct{ Type string }
+		err = json.NewDecoder(response.Body).Decode(&problem)
+		response.Body.Close()
+		kind := strings.TrimSuffix(strings.TrimPrefix(problem.Type, outbox.ProblemsAt), outbox.ProblemsEnd)
+		got := strings.TrimSpace(fmt.Sprint(response.StatusCode, " ", kind, " ", response.Header.Get("Allow")))
+		if err != nil || got != want {
+			t.Errorf("%s: %s, want %s (%v)", call, got, want, err)
+		}
+	}
 }

@@ -43,7 +43,7 @@ func (s smallBuffers) Accept() (net.Conn, error) {
 func writesFirst(t *testing.T, lines int) (conn *net.TCPConn, statuses chan int) {
 	t.Helper()
 	watch := answered{batches: make(chan int, 1)}
-	made, err := api.New(api.Config{IdleMax: 2 * time.Second}, newFake(), watch,
+	made, err := api.New(api.Config{IdleMax: 4 * time.Second}, newFake(), watch,
 		slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -70,11 +70,14 @@ func writesFirst(t *testing.T, lines int) (conn *net.TCPConn, statuses chan int)
 		t.Fatal(err)
 	}
 	// It writes for longer than it may leave an answer untaken afterwards.
-	for text, part := body.String(), body.Len()/3; len(text) > 0; text = text[min(part, len(text)):] {
-		if _, err := io.WriteString(conn, text[:min(part, len(text))]); err != nil {
+	text, third := body.String(), body.Len()/3
+	for n, part := range []string{text[:third], text[third : 2*third], text[2*third:]} {
+		if n > 0 {
+			time.Sleep(3 * time.Second)
+		}
+		if _, err := io.WriteString(conn, part); err != nil {
 			t.Fatalf("writing the body: %v", err)
 		}
-		time.Sleep(1500 * time.Millisecond)
 	}
 	return conn, watch.batches
 }

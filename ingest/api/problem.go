@@ -35,6 +35,7 @@ type Problem struct {
 	Rule   string `json:"rule,omitempty" doc:"The rule that it breaks, to branch on"`
 	Hint   string `json:"hint,omitempty" doc:"What to do"`
 	Commit string `json:"commit,omitempty" enum:"none,unknown" doc:"In a 5xx: whether anything was stored. In both cases the call may be repeated with the same key"`
+	allow  string // the methods of the path, in a 405
 	After  int    `json:"retry_after,omitempty" minimum:"1" doc:"In a 429 or 503: the seconds to wait before the call is repeated, as in Retry-After"`
 }
 
@@ -115,6 +116,9 @@ func (p *Problem) GetHeaders() http.Header {
 	headers := http.Header{}
 	if p.After > 0 {
 		headers.Set("Retry-After", strconv.Itoa(p.After))
+	}
+	if p.allow != "" {
+		headers.Set("Allow", p.allow)
 	}
 	if p.is(kindUnauthorized) {
 		headers.Set("WWW-Authenticate", "Bearer")
