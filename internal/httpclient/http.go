@@ -181,11 +181,12 @@ func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, err
 	return status, err
 }
 
-// Await waits until an instruction rests, by calls that wait for the outcome. If its payment is in
+// Await waits until an instruction rests, by calls that wait for the outcome. Where the API, or something on the way
+// to it, does not wait, Await pauses between the calls as between attempts, longer each time. If its payment is in
 // another cell, Await returns outbox.ErrOtherCell.
 func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, error) {
 	last, err := h.Status(ctx, key)
-	for err == nil && !last.Rests() {
+	for early := 0; err == nil && !last.Rests(); {
 		if last.State == payment.Elsewhere {
 			err = fmt.Errorf("%w: the payment of instruction %q is in another cell, where it was enqueued before its "+
 				"participant was moved", outbox.ErrOtherCell, key.InstructionID)
@@ -193,11 +194,17 @@ func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, erro
 		}
 		answer := one{participantID: h.config.ParticipantID, key: key}
 		headers := http.Header{"Prefer": {fmt.Sprintf("wait=%d", int(waitMax.Seconds()))}}
+		began := time.Now()
 		if err = h.call(ctx, http.MethodGet, "/v1/instructions/"+last.OutboxID.String(), headers, nil, waitMax,
 			&answer); err != nil {
 			break
 		}
-		last = answer.Status
+		if last = answer.Status; last.Rests() || time.Since(began) > waitMax/2 {
+			early = 0
+			continue
+		}
+		early++
+		err = h.pause(ctx, early, nil)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
