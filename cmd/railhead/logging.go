@@ -3,43 +3,32 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 
 	"go.opentelemetry.io/otel/trace"
 )
 
-// newLog returns a log to standard error: text on a terminal, otherwise JSON.
+// newLog returns a log to standard error, by s.logTo: text on a terminal, otherwise JSON.
 func newLog(s settings, component string) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return nil, usage(fmt.Errorf("RAILHEAD_LOG_LEVEL is %q: use debug, info, warn or error", s.LogLevel))
 	}
 	options := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler
-	switch s.LogFormat {
-	case "text":
-		handler = slog.NewTextHandler(os.Stderr, options)
-	case "json":
-		handler = slog.NewJSONHandler(os.Stderr, options)
-	case "":
-		handler = handlerFor(os.Stderr, options)
-	default:
+	text := s.LogFormat == "text" || s.LogFormat == "" && isTerminal(os.Stderr)
+	if !text && s.LogFormat != "" && s.LogFormat != "json" {
 		return nil, usage(fmt.Errorf("RAILHEAD_LOG_FORMAT is %q: use text or json", s.LogFormat))
+	}
+	var handler slog.Handler = slog.NewJSONHandler(s.logTo, options)
+	if text {
+		handler = slog.NewTextHandler(s.logTo, options)
 	}
 	log := slog.New(withTrace{handler}).With("component", component, "worker_id", s.WorkerID)
 	if s.Setting != "" {
 		log = log.With("cell", s.Setting)
 	}
 	return log, nil
-}
-
-func handlerFor(file *os.File, options *slog.HandlerOptions) slog.Handler {
-	if isTerminal(file) {
-		return slog.NewTextHandler(file, options)
-	}
-	return slog.NewJSONHandler(io.Writer(file), options)
 }
 
 func isTerminal(file *os.File) bool {

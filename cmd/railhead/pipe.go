@@ -1,15 +1,34 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
-// exitPipe is the exit code of a command that only reads, whose reader has left, as after railhead log | head: what a
-// shell has of a process that SIGPIPE ended.
+// exitPipe is the exit code of a command that only reads, or of a service, whose reader has left, as after railhead log
+// | head: what a shell has of a process that SIGPIPE ended.
 const exitPipe = 128 + int(syscall.SIGPIPE)
+
+// errLogLeft is why a service stops in order whose log has lost its reader: it would go on without a word.
+var errLogLeft = withCode(exitPipe, errors.New("the reader of the log has left: stopped in order"))
+
+// logPipe is where a service logs. If the reader of the pipe has left, it stops the service.
+type logPipe struct {
+	to   io.Writer
+	stop context.CancelCauseFunc
+}
+
+func (p logPipe) Write(line []byte) (int, error) {
+	n, err := p.to.Write(line)
+	if errors.Is(err, syscall.EPIPE) {
+		p.stop(errLogLeft)
+	}
+	return n, err
+}
 
 // errReaderLeft is the error of a command that only reads, if its reader has left. Nothing is said of it.
 var errReaderLeft = errors.New("the reader of the output has left")

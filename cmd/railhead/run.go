@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	stdlog "log"
@@ -98,9 +99,19 @@ func (c component) name() string {
 	return c.kind + " of " + c.setting
 }
 
-// serve runs components, with their health endpoints, until the context ends or
-// one of them can't go on.
+// serve runs components, with their health endpoints, until the context ends, one of them can't go on, or the
+// reader of their log has left.
 func serve(ctx context.Context, kinds ...string) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	err := serveLogging(ctx, logPipe{os.Stderr, stop}, kinds...)
+	if left := context.Cause(ctx); errors.Is(left, errLogLeft) && (err == nil || errors.Is(err, context.Canceled)) {
+		return left
+	}
+	return err
+}
+
+func serveLogging(ctx context.Context, logTo io.Writer, kinds ...string) error {
 	// Go's HTTP client prints unsolicited bytes of a rail to the standard logger.
 	// Text from outside must not reach a log unchecked.
 	stdlog.SetOutput(io.Discard)
@@ -109,6 +120,7 @@ func serve(ctx context.Context, kinds ...string) error {
 	if err != nil {
 		return err
 	}
+	s.logTo = logTo
 	cells, err := s.cells()
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"time"
@@ -110,6 +111,7 @@ type settings struct {
 
 	traces *export.Traces // where a component's spans go
 	rails  *inherited     // what its rails go on with
+	logTo  io.Writer      // where a service logs
 }
 
 // readSettings reads the environment and returns every fault of it at once.

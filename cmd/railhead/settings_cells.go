@@ -60,7 +60,7 @@ func (s settings) ofCell(name string) (settings, error) {
 	if err := migrations.CheckCell(one.Cell); err != nil {
 		return settings{}, usage(fmt.Errorf("RAILHEAD_CELL_%s: %w", name, err))
 	}
-	one.Setting, one.traces = name, s.traces
+	one.Setting, one.traces, one.logTo = name, s.traces, s.logTo
 	return one, nil
 }
 
