@@ -38,7 +38,8 @@ func TestRailsGoOnInAComponentMadeAnew(t *testing.T) {
 			}
 			return shortLived{0}, func() {}, nil
 		}
-		one, err := open(t.Context(), settings{Setting: "EAST", LogLevel: "error"}, "relayer", maker, nil, true)
+		s := settings{Setting: "EAST", LogLevel: "error", logTo: t.Output()}
+		one, err := open(t.Context(), s, "relayer", maker, nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}
