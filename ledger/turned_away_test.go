@@ -16,6 +16,7 @@ func TestWhatWasTurnedAwayGoesToTheClaim(t *testing.T) {
 	const busy, refused, notSent = payment.ResultRefusedLater, payment.ResultRefusedRail, payment.ResultNotSent
 	id := d.enqueue()
 	claim := d.claimOne(id)
+	var refusedLast time.Time
 	for n, step := range []struct {
 		result  payment.Result
 		since   int // the row with which the run of "busy" began; 0: there is none
@@ -39,12 +40,17 @@ func TestWhatWasTurnedAwayGoesToTheClaim(t *testing.T) {
 		if step.refused > 0 {
 			refusedSince = answeredAt(4)
 		}
+		if step.result == refused {
+			refusedLast = answeredAt(2 * (n + 1))
+		}
 		found, err := d.exec.FindClaim(t.Context(), claim.ClaimID)
 		d.must(err)
 		for _, c := range []payment.Claim{claim, found[0]} {
-			if !c.BusySince.Equal(since) || c.RailRefusals != step.refused || !c.RailRefusedSince.Equal(refusedSince) {
-				t.Errorf("after answer %d, %s: busy since %s, want %s; %d refusals since %s, want %d since %s",
-					n+1, step.result, c.BusySince, since, c.RailRefusals, c.RailRefusedSince, step.refused, refusedSince)
+			if !c.BusySince.Equal(since) || c.RailRefusals != step.refused || !c.RailRefusedSince.Equal(refusedSince) ||
+				!c.RailRefusedLast.Equal(refusedLast) {
+				t.Errorf("after answer %d, %s: busy since %s, want %s; %d refusals from %s to %s, want %d from %s to %s",
+					n+1, step.result, c.BusySince, since, c.RailRefusals, c.RailRefusedSince, c.RailRefusedLast, step.refused,
+					refusedSince, refusedLast)
 			}
 		}
 	}

@@ -157,15 +157,23 @@ func (g *Guard) Rate() float64 {
 }
 
 // Refused records that the rail refused our credentials, route or form in answer to a call for this
-// instruction. The time first is when it first did so according to the database, by this process's
-// clock; zero if the database has no earlier refusal. OthersPass is set if the rail has accepted
-// such calls for other instructions since it first refused this one: the refusal is about the
-// instruction. RailRefuses is set if the rail refused as many such calls in a row, of as many
-// instructions, as the profile tolerates.
-func (g *Guard) Refused(action payment.Action, id payment.ID, first time.Time) (othersPass, railRefuses bool) {
+// instruction that began at this time. The database has the refusals of before, by this process's
+// clock. A refusal of a call that began before the latest accepted one, or before the rail was last
+// paused or resumed, counts for nothing: it is of another time.
+func (g *Guard) Refused(action payment.Action, id payment.ID, before RefusedSpan, begun time.Time) Refusal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.refusals(action).refused(id, first, time.Now())
+	return g.refusals(action).refused(id, before, begun, time.Now())
+}
+
+// Resumed records that the rail is called again after a pause: refusals of calls that began before
+// prove nothing.
+func (g *Guard) Resumed() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.sends.anew(now)
+	g.inquiries.anew(now)
 }
 
 // refusals returns the counts for an action. The caller holds mu.

@@ -143,14 +143,16 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 		refused := func(what string, id payment.ID, passed, refuses bool) {
 			t.Helper()
 			pass(time.Millisecond)
-			if gotPassed, gotRefuses := g.Refused(payment.ActionSend, id, time.Time{}); gotPassed != passed ||
-				gotRefuses != refuses {
-				t.Errorf("%s: others pass %v, the rail refuses us %v, want %v, %v", what, gotPassed, gotRefuses, passed, refuses)
+			got := g.Refused(payment.ActionSend, id, RefusedSpan{}, time.Now())
+			if got != (Refusal{OthersPass: passed, RailRefuses: refuses}) {
+				t.Errorf("%s: %+v, want others pass %v, the rail refuses us %v", what, got, passed, refuses)
 			}
 		}
 		answer := func(result payment.Result) {
+			pass(time.Millisecond)
 			say(t, g, 1, result)
 		}
+		since := func(first time.Time) RefusedSpan { return RefusedSpan{First: first, Last: first} }
 		for range 10 {
 			refused("one alone may be the rail, and is not enough", a, false, false)
 		}
@@ -163,21 +165,23 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 
 		refused("first of a row", a, false, false)
 		refused("second of a row", b, false, false)
+		pass(time.Millisecond)
 		g.Reserve(1)[0].EndInquiry(Result{Result: payment.ResultNotFound}) // it takes inquiries, and no sends
 		refused("third of a row", a, false, true)
 		refused("first of a row", a, false, false)
 		refused("second of a row", b, false, false)
-		if passed, refuses := g.Refused(payment.ActionInquire, c, time.Now().Add(-time.Hour)); !passed || refuses {
-			t.Errorf("an inquiry is refused, and others pass: %v, %v", passed, refuses)
+		got := g.Refused(payment.ActionInquire, c, since(time.Now().Add(-time.Hour)), time.Now())
+		if got != (Refusal{OthersPass: true}) {
+			t.Errorf("an inquiry is refused, and others pass: %+v", got)
 		}
 		answer(payment.ResultRefusedFinal)
 		for range 10 {
 			refused("others pass", a, true, false)
 			refused("others pass", b, true, false)
 		}
-		if passed, refuses := g.Refused(payment.ActionSend, payment.NewID(), time.Now().Add(-time.Minute)); !passed ||
-			refuses {
-			t.Errorf("refused a minute ago, before the last one passed: %v, %v", passed, refuses)
+		got = g.Refused(payment.ActionSend, payment.NewID(), since(time.Now().Add(-time.Minute)), time.Now())
+		if got != (Refusal{OthersPass: true}) {
+			t.Errorf("refused a minute ago, before the last one passed: %+v", got)
 		}
 		refused("new, and nothing passed since", c, false, false)
 		refused("new, and nothing passed since", payment.NewID(), false, false)
@@ -187,8 +191,8 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 			answer(payment.ResultAccepted)
 			refused("one of many", payment.NewID(), false, false)
 		}
-		if len(g.sends.first) != refusalsMax || len(g.sends.oldest) != refusalsMax || len(g.sends.of) > 2 {
-			t.Errorf("%d, %d and %d are remembered", len(g.sends.first), len(g.sends.oldest), len(g.sends.of))
+		if len(g.sends.known) != refusalsMax || len(g.sends.oldest) != refusalsMax || len(g.sends.of) > 2 {
+			t.Errorf("%d, %d and %d are remembered", len(g.sends.known), len(g.sends.oldest), len(g.sends.of))
 		}
 		refused("forgotten", a, false, false)
 	})

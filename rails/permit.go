@@ -105,9 +105,9 @@ func (g *Guard) observe(result payment.Result, success bool, p *Permit) {
 	case success:
 		g.pace.notBusy(now)
 		if p.asked {
-			g.inquiries.answered(now)
+			g.inquiries.answered(p.begun)
 		} else {
-			g.sends.answered(now)
+			g.sends.answered(p.begun)
 		}
 	}
 }

@@ -14,11 +14,49 @@ import (
 // protects it.
 type refusals struct {
 	policy payment.RailRefusedPolicy
-	passed time.Time // of the last answer about a payment; zero: none yet
+	passed time.Time // when the latest call began that got an answer about a payment; zero: none did
+	// since is when the rail was paused or resumed; zero: it was not. A refusal of a call that began
+	// before proves nothing about the rail of now.
+	since  time.Time
 	inRow  int
 	of     map[payment.ID]bool // the instructions refused in a row, up to the number that matters
-	first  map[payment.ID]time.Time
-	oldest []payment.ID // the keys of first, oldest first
+	known  map[payment.ID]turnedAway
+	oldest []payment.ID // the keys of known, oldest first
+}
+
+// turnedAway is what is remembered of an instruction that the rail refused.
+type turnedAway struct {
+	span   RefusedSpan
+	passes int // refusals between which and the one before others passed
+}
+
+// RefusedSpan is when the rail first refused an instruction, and when it last did. The zero value:
+// it never did.
+type RefusedSpan struct{ First, Last time.Time }
+
+// join returns the span from the earlier first to the later last refusal.
+func (s RefusedSpan) join(other RefusedSpan) RefusedSpan {
+	if s.First.IsZero() || !other.First.IsZero() && other.First.Before(s.First) {
+		s.First = other.First
+	}
+	if other.Last.After(s.Last) {
+		s.Last = other.Last
+	}
+	return s
+}
+
+// Refusal is what a refusal of our credentials, route or form is about. The zero value: it may be
+// about the rail, and proves nothing yet.
+type Refusal struct {
+	// OthersPass is set if the rail has accepted such calls for others since it first refused the
+	// instruction, or since the call began: it does not refuse all of them.
+	OthersPass bool
+	// OfOne is set if, in addition, it has refused the instruction as often as the profile tolerates,
+	// with others that passed between each of those refusals and the next.
+	OfOne bool
+	// RailRefuses is set if the rail refused as many such calls in a row, of as many instructions, as
+	// the profile tolerates.
+	RailRefuses bool
 }
 
 // refusalsMax bounds the instructions that are remembered. Beyond it the oldest are dropped, and
@@ -26,44 +64,68 @@ type refusals struct {
 const refusalsMax = 1024
 
 func newRefusals(policy payment.RailRefusedPolicy) refusals {
-	return refusals{policy: policy, of: make(map[payment.ID]bool), first: make(map[payment.ID]time.Time)}
+	return refusals{policy: policy, of: make(map[payment.ID]bool), known: make(map[payment.ID]turnedAway)}
 }
 
-// answered records that the rail accepts our calls.
-func (r *refusals) answered(now time.Time) {
-	r.passed, r.inRow = now, 0
+// answered records that the rail accepted a call of ours that began at this time.
+func (r *refusals) answered(begun time.Time) {
+	if begun.After(r.passed) {
+		r.passed = begun
+	}
+	r.endRow()
+}
+
+// anew begins a new row, of calls that begin from now on.
+func (r *refusals) anew(now time.Time) {
+	r.since = now
+	r.endRow()
+}
+
+func (r *refusals) endRow() {
+	r.inRow = 0
 	clear(r.of)
 }
 
-// refused records a refusal of one instruction. Its first refusal is the remembered one or, if
-// earlier, the one that the database has (zero: none). It reports whether others passed since then,
-// and otherwise whether the rail refuses us, which starts a new row.
-func (r *refusals) refused(id payment.ID, first, now time.Time) (othersPass, railRefuses bool) {
-	if known, ok := r.first[id]; ok && (first.IsZero() || known.Before(first)) {
-		first = known
+// refused records a refusal of one instruction, in answer to a call that began at this time. The
+// database has the earlier refusals of before, those of other processes included. If the rail
+// refuses us, a new row begins.
+func (r *refusals) refused(id payment.ID, before RefusedSpan, begun, now time.Time) Refusal {
+	if begun.Before(r.passed) {
+		return Refusal{OthersPass: true}
 	}
-	if !first.IsZero() && r.passed.After(first) {
-		return true, false
+	if begun.Before(r.since) {
+		return Refusal{}
 	}
-	if _, ok := r.first[id]; !ok {
-		r.remember(id, now)
+	one := r.known[id]
+	before = before.join(one.span)
+	one.span = RefusedSpan{First: now, Last: now}.join(before)
+	passed := !before.First.IsZero() && r.passed.After(before.First)
+	lately := passed && r.passed.After(before.Last)
+	if lately {
+		one.passes++
+	}
+	r.remember(id, one)
+	if passed {
+		return Refusal{OthersPass: true, OfOne: lately && one.passes+1 >= r.policy.PerInstruction}
 	}
 	r.inRow++
 	if len(r.of) < r.policy.Instructions {
 		r.of[id] = true
 	}
 	if r.inRow < r.policy.After || len(r.of) < r.policy.Instructions {
-		return false, false
+		return Refusal{}
 	}
-	r.inRow = 0
-	clear(r.of)
-	return false, true
+	r.anew(now)
+	return Refusal{RailRefuses: true}
 }
 
-func (r *refusals) remember(id payment.ID, now time.Time) {
-	if len(r.oldest) >= refusalsMax {
-		delete(r.first, r.oldest[0])
-		r.oldest = r.oldest[1:]
+func (r *refusals) remember(id payment.ID, one turnedAway) {
+	if _, known := r.known[id]; !known {
+		if len(r.oldest) >= refusalsMax {
+			delete(r.known, r.oldest[0])
+			r.oldest = r.oldest[1:]
+		}
+		r.oldest = append(r.oldest, id)
 	}
-	r.first[id], r.oldest = now, append(r.oldest, id)
+	r.known[id] = one
 }

@@ -63,7 +63,7 @@ func (r *Relayer) call(
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
 	result := rails.Redact(r.execute(ctx, slots, claim, begun), claim.Payload, claim.IdempotencyKey)
-	result, refused := l.weigh(claim, result, permit, begun)
+	result, refused := l.weigh(claim, result, permit, begun, sent)
 	call := Call{RailType: claim.RailType, Action: claim.Action, Result: result.Result}
 	if result.Unmapped {
 		call.UnmappedIn = cmp.Or(result.CodeTable, "none")
@@ -76,41 +76,39 @@ func (r *Relayer) call(
 		r.log.ErrorContext(ctx, "the rail has lost payments that it had accepted", "rail_type", claim.RailType, "error",
 			result.Loss)
 	}
-	outcome := r.outcomeOf(l, claim, result, refused.othersPass, begun)
+	outcome := r.outcomeOf(l, claim, result, refused.OfOne, begun)
 	if result.FirstByte {
 		outcome.Latency = time.Since(sent)
 	}
-	if refused.railRefuses {
+	if refused.RailRefuses {
 		r.pauses.want(claim.RailType, claim.Action, result)
-	} else if accepts(result) {
+	} else if !l.replaced.Load() && accepts(result) {
 		r.pauses.passed(claim.RailType, claim.Action, r.config.StoreTimeout)
 	}
 	endCall(span, outcome)
 	return outcome
 }
 
-// refusal is what a refusal of our credentials, route or form is about.
-type refusal struct {
-	othersPass  bool // the instruction alone: others pass
-	railRefuses bool // the rail: earlier ones were refused as well
-}
-
 // weigh ends the permit of a call and returns what its result proves on this rail. A refusal before
-// the first byte is never about the instruction, which the rail has not received.
+// the first byte is never about the instruction, which the rail has not received. One of a call by
+// an earlier profile says nothing about the credentials, route and form of now.
 func (l *lane) weigh(
-	claim payment.Claim, result rails.Result, permit *rails.Permit, begun clock.Moment,
-) (rails.Result, refusal) {
-	var refused refusal
-	if result.Result == payment.ResultRefusedRail || result.RailRefused {
-		var first time.Time
+	claim payment.Claim, result rails.Result, permit *rails.Permit, begun clock.Moment, sent time.Time,
+) (rails.Result, rails.Refusal) {
+	var refused rails.Refusal
+	if !l.replaced.Load() && (result.Result == payment.ResultRefusedRail || result.RailRefused) {
+		var before rails.RefusedSpan
 		if !claim.RailRefusedSince.IsZero() {
-			first = time.Now().Add(claim.RailRefusedSince.Sub(claim.ClaimedAt) - begun.Age())
+			claimed := time.Now().Add(-begun.Age())
+			before.First = claimed.Add(claim.RailRefusedSince.Sub(claim.ClaimedAt))
+			before.Last = claimed.Add(claim.RailRefusedLast.Sub(claim.ClaimedAt))
 		}
-		refused.othersPass, refused.railRefuses = l.guard.Refused(claim.Action, claim.OutboxID, first)
-		refused.othersPass = refused.othersPass && result.FirstByte
+		refused = l.guard.Refused(claim.Action, claim.OutboxID, before, sent)
+		refused.OthersPass = refused.OthersPass && result.FirstByte
+		refused.OfOne = refused.OfOne && result.FirstByte
 	}
 	switch {
-	case refused.othersPass:
+	case refused.OthersPass:
 		permit.EndRefused()
 	case claim.Action == payment.ActionInquire:
 		permit.EndInquiry(result)
@@ -249,10 +247,10 @@ func (r *Relayer) preflight(
 }
 
 func (r *Relayer) outcomeOf(
-	l *lane, claim payment.Claim, result rails.Result, othersPass bool, begun clock.Moment,
+	l *lane, claim payment.Claim, result rails.Result, ofOne bool, begun clock.Moment,
 ) payment.Outcome {
 	decision := l.profile.Decide(claim, payment.Answer{
-		Result: result.Result, SeenBefore: result.SeenBefore, RailRefused: result.RailRefused, OthersPass: othersPass,
+		Result: result.Result, SeenBefore: result.SeenBefore, RailRefused: result.RailRefused, OthersPass: ofOne,
 		Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: jitter(),
 	})
 	outcome := payment.Outcome{

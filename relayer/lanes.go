@@ -44,6 +44,7 @@ type lane struct {
 	// never cleared: a suspension may be opened after the row was read, and one that is gone may
 	// have been forgotten as well.
 	wentBack bool
+	replaced atomic.Bool   // the rail has another lane since, or none: its calls under way are of before
 	calls    *atomic.Int64 // calls under way, including those of earlier profiles
 	queue    schedule.Lane // decides how many slots a turn asks for, and when
 	// overfullSaid is when it was last logged that too many outcomes are unrecorded.
@@ -125,6 +126,7 @@ func (r *Relayer) openLanes(ctx context.Context, rows []outbox.RailRow, next out
 	for name, old := range l.byRail {
 		if !seen[name] {
 			closeRail(old.rail)
+			old.replaced.Store(true)
 			delete(l.byRail, name)
 			l.forgotten[name] = true
 		}
@@ -171,8 +173,12 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 		closeRail(rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
+	opened := new(lane)
 	guard, err := rails.NewGuard(profile, func(from, to rails.BreakerState) {
-		r.log.Warn("breaker changed", "rail_type", row.RailType, "from", from, "to", to)
+		if opened.replaced.Load() {
+			return // it stops no call any more
+		}
+		r.log.Warn("breaker changed", "rail_type", row.RailType, "profile_version", profile.Version, "from", from, "to", to)
 		r.watch.Breaker(row.RailType, to)
 		r.wakeAll()
 	})
@@ -187,15 +193,16 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	calls := new(atomic.Int64)
 	if current != nil {
 		closeRail(current.rail)
+		current.replaced.Store(true)
 		calls = current.calls
 	}
 	var elders []*rails.Guard
 	if current != nil {
 		elders = append(slices.Clone(current.elders), current.guard)
 	}
-	opened := &lane{elders: elders, profile: profile, order: profile.Ordering.Lane(),
-		rail: rail, guard: guard, calls: calls, read: row.Profile,
-		wentBack: l.forgotten[row.RailType] || current != nil && current.wentBack}
+	opened.elders, opened.profile, opened.order = elders, profile, profile.Ordering.Lane()
+	opened.rail, opened.guard, opened.calls, opened.read = rail, guard, calls, row.Profile
+	opened.wentBack = l.forgotten[row.RailType] || current != nil && current.wentBack
 	opened.note(row)
 	l.byRail[row.RailType] = opened
 	delete(l.forgotten, row.RailType)
@@ -218,6 +225,9 @@ func (l *lane) inFlight() int {
 // note takes from a row what may change without a new profile. A restore may have given the number
 // of the profile to another.
 func (l *lane) note(row outbox.RailRow) {
+	if l.paused && !row.Paused {
+		l.guard.Resumed()
+	}
 	l.paused, l.suspended, l.rules = row.Paused, row.Suspended, row.DoubtedUnder
 	l.outdated = row.ProfileVersion == l.profile.Version && !bytes.Equal(row.Profile, l.read)
 	l.wentBack = l.wentBack || l.outdated || row.ProfileVersion < l.profile.Version

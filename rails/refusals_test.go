@@ -1,0 +1,106 @@
+package rails
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// refusing is a guard whose rail refuses calls for single instructions.
+type refusing struct {
+	t *testing.T
+	*Guard
+}
+
+// newRefusing returns one that counts three refusals of two instructions as the rail's, and three of one as of it.
+func newRefusing(t *testing.T) refusing {
+	t.Helper()
+	p := guardProfile()
+	p.RailRefused = payment.RailRefusedPolicy{After: 3, Instructions: 2, PerInstruction: 3}
+	p.Concurrency = 64
+	return refusing{t: t, Guard: newGuard(t, p.WithDefaults(), nil)}
+}
+
+// refused expects the verdict on a refusal of a call that began so long ago.
+func (r refusing) refused(what string, id payment.ID, ago time.Duration, want Refusal) {
+	r.t.Helper()
+	pass(time.Second)
+	if got := r.Refused(payment.ActionSend, id, RefusedSpan{}, time.Now().Add(-ago)); got != want {
+		r.t.Errorf("%s: %+v, want %+v", what, got, want)
+	}
+}
+
+func (r refusing) accepts() {
+	r.t.Helper()
+	pass(time.Second)
+	say(r.t, r.Guard, 1, payment.ResultAccepted)
+}
+
+// TestRefusalsOfEarlierCalls tests that a refusal of a call that began before the latest accepted one, before the rail
+// was found to refuse us, or before it was resumed proves nothing, and that those of later calls are counted.
+func TestRefusalsOfEarlierCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRefusing(t)
+		late := r.Reserve(1)[0]
+		pass(time.Minute)
+		r.accepts()
+		for range 5 {
+			r.refused("a call from before one that passed", payment.NewID(), time.Minute, Refusal{OthersPass: true})
+		}
+		row := func(what string) {
+			t.Helper()
+			for range 2 {
+				r.refused(what, payment.NewID(), 0, Refusal{})
+			}
+			r.refused(what, payment.NewID(), 0, Refusal{RailRefuses: true})
+		}
+		pass(time.Minute)
+		row("calls after the one that passed")
+		for range 5 {
+			r.refused("a call from before the pause", payment.NewID(), 30*time.Second, Refusal{})
+		}
+		row("calls after the pause")
+		for range 2 {
+			r.refused("a call before an operator's pause", payment.NewID(), 0, Refusal{})
+		}
+		pass(time.Hour)
+		r.Resumed()
+		for range 5 {
+			r.refused("a call from before the resume", payment.NewID(), time.Hour, Refusal{})
+		}
+		row("calls after the resume")
+
+		r.accepts()
+		late.Done(payment.ResultAccepted) // begun long before
+		r.refused("a call from before the latest that passed", payment.NewID(), time.Minute, Refusal{OthersPass: true})
+	})
+}
+
+// TestRefusalsBetweenWhichOthersPass tests that an instruction ends by the refusals between which others passed, and
+// not by those of a time in which nothing did.
+func TestRefusalsBetweenWhichOthersPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRefusing(t)
+		one := payment.NewID()
+		for range 6 {
+			r.refused("nothing passes", one, 0, Refusal{})
+		}
+		r.accepts()
+		for range 6 {
+			r.refused("others passed once", one, 0, Refusal{OthersPass: true})
+		}
+		r.accepts()
+		r.refused("others passed between the last two and the next", one, 0, Refusal{OthersPass: true, OfOne: true})
+
+		known, now := payment.NewID(), time.Now()
+		r.accepts()
+		got := r.Refused(payment.ActionSend, known, RefusedSpan{First: now.Add(-time.Hour), Last: time.Now()}, time.Now())
+		if got != (Refusal{OthersPass: true}) {
+			t.Errorf("refused by the database after the latest that passed: %+v", got)
+		}
+		r.accepts()
+		r.refused("others passed once since the database's last", known, 0, Refusal{OthersPass: true})
+	})
+}
