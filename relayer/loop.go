@@ -25,6 +25,8 @@ type loop struct {
 	// scanOwed is set if the last turn should have scanned but was not allowed to claim. The
 	// notification that caused it does not come again.
 	scanOwed bool
+	// upkeepSaid is when a turn last logged that it could not claim; zero: the last turn could.
+	upkeepSaid time.Time
 }
 
 func newLoop(r *Relayer, primary bool) *loop {

@@ -23,8 +23,11 @@ func (l *loop) turn(ctx, sends context.Context, scan bool) (int, error) {
 	if err := l.upkeep(work); err != nil {
 		l.failed(err)
 		l.scanOwed = scan
-		return 0, l.recordAnyway(work, err)
+		err = l.recordAnyway(work, err)
+		l.sayUpkeep(ctx, err)
+		return 0, err
 	}
+	l.upkeepSaid = time.Time{}
 	outcomes, finished := l.flight.collect(l.config.RecordMax)
 	begun := clock.Now()
 	var reserved map[string]*reservation
@@ -114,6 +117,20 @@ func (l *loop) recordAnyway(ctx context.Context, cause error) error {
 	l.log.WarnContext(ctx, "nothing is claimed until what a claim depends on can be read; outcomes are recorded",
 		"error", cause)
 	return nil
+}
+
+// upkeepSaid is the time between two lines of the log about turns that fail before their claim. They follow one another
+// by the backoff.
+const upkeepSaid = time.Minute
+
+// sayUpkeep logs the error of a turn that may not claim, once in a while for as long as no turn may. Nil is no failure,
+// and an error that ends the loop is logged at its end.
+func (l *loop) sayUpkeep(ctx context.Context, err error) {
+	if err == nil || outbox.Unfit(err) || time.Since(l.upkeepSaid) < upkeepSaid {
+		return
+	}
+	l.upkeepSaid = time.Now()
+	l.log.WarnContext(ctx, "turn failed before its claim: this loop claims nothing until that ends", "error", err)
 }
 
 // noteRecorded updates the in-flight set after a turn has committed: outcomes that were recorded
