@@ -2,11 +2,14 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // TestLogTail: each act is told once, also one whose transaction commits after that of an
@@ -21,11 +24,20 @@ func TestLogTail(t *testing.T) {
 		d.must(err)
 	}
 	pause("one")
-	seen, cutShort, err := looker.OperatorLog(t.Context(), reader.LogFilter{Limit: 1})
+	// A transaction from before the tail begins, whose act is of an hour ago.
+	oldest, err := d.Cell.Conn(t, "").Begin(t.Context())
+	d.must(err)
+	hourAgo := payment.FloorID(time.Now().Add(-time.Hour))
+	_, err = oldest.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act_id, act, subject, reason)
+		VALUES ($1, 'PAUSE_RAIL', 'bank', 'from before')`, [16]byte(hourAgo))
+	d.must(err)
+	tail, err := looker.LogTail(reader.LogFilter{Limit: 1})
+	d.must(err)
+	seen, cutShort, err := tail.Begin(t.Context())
 	d.must(err)
 	same(t, "older acts are left out", cutShort, true)
-	tail, err := looker.LogTail(t.Context(), reader.LogFilter{}, seen)
-	d.must(err)
+	same(t, "acts at the beginning", len(seen), 1)
+	same(t, "the newest act", seen[0].Reason, "one")
 	var told []string
 	look := func() {
 		t.Helper()
@@ -50,12 +62,23 @@ func TestLogTail(t *testing.T) {
 	d.must(slow.Commit(t.Context()))
 	look()
 	look()
-	if len(told) != 2 || told[0] != "two" || told[1] != "late" {
-		t.Errorf("told %v, want two and then late", told)
+	for n := range 3 {
+		pause(fmt.Sprintf("meanwhile %d", n))
+		look()
+	}
+	d.must(oldest.Commit(t.Context()))
+	look()
+	look()
+	want := []string{"two", "late", "meanwhile 0", "meanwhile 1", "meanwhile 2", "from before"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 	for _, wrong := range []reader.LogFilter{{Limit: 10_001}, {Limit: -1}, {Since: -time.Second}} {
 		if _, _, err := looker.OperatorLog(t.Context(), wrong); !errors.Is(err, outbox.ErrInvalid) {
 			t.Errorf("%+v: %v, want %v", wrong, err, outbox.ErrInvalid)
+		}
+		if _, err := looker.LogTail(wrong); !errors.Is(err, outbox.ErrInvalid) {
+			t.Errorf("%+v, followed: %v, want %v", wrong, err, outbox.ErrInvalid)
 		}
 	}
 }

@@ -22,7 +22,8 @@ func logCommand() *cobra.Command {
 		Long: "Show the operator log: each act of an operator, and each pause that a relayer made, with its login, its\n" +
 			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow\n" +
 			"it continues with the acts that commit from then on, also over an outage of the database, and ends by\n" +
-			"Ctrl-C with exit code 0. Connects with RAILHEAD_READER_URL.",
+			"Ctrl-C with exit code 0. An act comes when its transaction commits, however long that takes; only one\n" +
+			"that is older than the newest 5,000 when the command begins does not. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment " +
 			"INV-1 -o jsonl\n  railhead log --follow",
 		Args: cobra.NoArgs,
@@ -69,7 +70,15 @@ func showLog(
 	cmd *cobra.Command, looker *reader.Reader, filter reader.LogFilter, following bool, every time.Duration,
 ) error {
 	o := outputOf(cmd)
-	acts, cutShort, err := looker.OperatorLog(cmd.Context(), filter)
+	read := func(ctx context.Context) ([]reader.LoggedAct, bool, error) { return looker.OperatorLog(ctx, filter) }
+	tail, err := looker.LogTail(filter)
+	if err != nil {
+		return err
+	}
+	if following {
+		read = tail.Begin
+	}
+	acts, cutShort, err := read(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -89,10 +98,6 @@ func showLog(
 	}
 	if !following {
 		return nil
-	}
-	tail, err := looker.LogTail(cmd.Context(), filter, acts)
-	if err != nil {
-		return err
 	}
 	return follow(cmd, every, false, "older acts", func(ctx context.Context) (bool, error) {
 		return tail.Read(ctx, func(act reader.LoggedAct) error { return writeLogged(o, act) })
