@@ -142,7 +142,7 @@ func TestRefusalsBehindAFilterAreCounted(t *testing.T) {
 	same(t, "rows", d.rows(first.OutboxID), "DISPATCHING UNKNOWN(1)")
 	second := d.claimOne(first.OutboxID)
 	same(t, "refusals", second.RailRefusals, 1)
-	same(t, "since the claim", second.RailRefusedSince.After(first.ClaimedAt), true)
+	same(t, "since the claim", second.RailRefusedAt[0].After(first.ClaimedAt), true)
 	d.record(told(sameKey, second, payment.ResultUnknown, ""))
 	same(t, "refusals after silence", d.claimOne(first.OutboxID).RailRefusals, 1)
 }

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func TestWhatWasTurnedAwayGoesToTheClaim(t *testing.T) {
 	const busy, refused, notSent = payment.ResultRefusedLater, payment.ResultRefusedRail, payment.ResultNotSent
 	id := d.enqueue()
 	claim := d.claimOne(id)
-	var refusedLast time.Time
+	var refusedAt []time.Time
 	for n, step := range []struct {
 		result  payment.Result
 		since   int // the row with which the run of "busy" began; 0: there is none
@@ -33,24 +34,20 @@ func TestWhatWasTurnedAwayGoesToTheClaim(t *testing.T) {
 				[16]byte(id), row).Scan(&at))
 			return at
 		}
-		var since, refusedSince time.Time
+		var since time.Time
 		if step.since > 0 {
 			since = answeredAt(step.since)
 		}
-		if step.refused > 0 {
-			refusedSince = answeredAt(4)
-		}
 		if step.result == refused {
-			refusedLast = answeredAt(2 * (n + 1))
+			refusedAt = append(refusedAt, answeredAt(2*(n+1)))
 		}
 		found, err := d.exec.FindClaim(t.Context(), claim.ClaimID)
 		d.must(err)
 		for _, c := range []payment.Claim{claim, found[0]} {
-			if !c.BusySince.Equal(since) || c.RailRefusals != step.refused || !c.RailRefusedSince.Equal(refusedSince) ||
-				!c.RailRefusedLast.Equal(refusedLast) {
-				t.Errorf("after answer %d, %s: busy since %s, want %s; %d refusals from %s to %s, want %d from %s to %s",
-					n+1, step.result, c.BusySince, since, c.RailRefusals, c.RailRefusedSince, c.RailRefusedLast, step.refused,
-					refusedSince, refusedLast)
+			if !c.BusySince.Equal(since) || c.RailRefusals != step.refused ||
+				!slices.EqualFunc(c.RailRefusedAt, refusedAt, time.Time.Equal) {
+				t.Errorf("after answer %d, %s: busy since %s, want %s; %d refusals at %s, want %d at %s",
+					n+1, step.result, c.BusySince, since, c.RailRefusals, c.RailRefusedAt, step.refused, refusedAt)
 			}
 		}
 	}

@@ -52,9 +52,10 @@ type Claim struct {
 	// BusySince is when the current run of answers "busy" began; zero: the rail never
 	// answered so, or has given another answer since. RailRefusals counts the refusals of
 	// our credentials or route since the instruction was enqueued or replayed, up to
-	// MaxRailRefusals; RailRefusedSince is the time of the first, RailRefusedLast that of the last.
-	BusySince, RailRefusedSince, RailRefusedLast time.Time
-	RailRefusals                                 int
+	// MaxRailRefusals, and RailRefusedAt has the times of them, in order.
+	BusySince     time.Time
+	RailRefusals  int
+	RailRefusedAt []time.Time
 	// Weigh sets MaybeSent if a send may have been made of which there is no row, and
 	// Doubted if, in addition, no operator has compared with the rails since.
 	MaybeSent, Doubted bool

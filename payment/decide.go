@@ -10,7 +10,7 @@ type Answer struct {
 	// proves nothing. The row gets CodeRailRefused and counts as a REFUSED_RAIL.
 	RailRefused bool
 	// OthersPass is set if a REFUSED_RAIL concerns this instruction only: the rail has
-	// answered others between its refusals of this one.
+	// answered others since it first refused this one.
 	OthersPass bool
 	Elapsed    time.Duration // since the claim, by the worker's monotonic clock
 	RetryAfter time.Duration // as the rail requested it; 0: it did not

@@ -69,8 +69,8 @@ type RailRefusedPolicy struct {
 	// default 3 refusals of 2 instructions.
 	After        int `json:"after"`
 	Instructions int `json:"instructions"` // at most After
-	// PerInstruction is how many refusals end one instruction if the rail accepts others
-	// between each of them and the next: 1 to MaxRailRefusals; default 5.
+	// PerInstruction is how many refusals end one instruction while the rail answers
+	// others: 1 to MaxRailRefusals; default 5.
 	PerInstruction int `json:"per_instruction"`
 }
 

@@ -136,14 +136,14 @@ func TestBusyBoundsALaneWithoutARate(t *testing.T) {
 func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := guardProfile()
-		p.RailRefused = payment.RailRefusedPolicy{After: 3, Instructions: 2}
+		p.RailRefused = payment.RailRefusedPolicy{After: 3, Instructions: 2, PerInstruction: 100}
 		p.Concurrency = 1024
 		g := newGuard(t, p.WithDefaults(), nil)
 		a, b, c := payment.NewID(), payment.NewID(), payment.NewID()
 		refused := func(what string, id payment.ID, passed, refuses bool) {
 			t.Helper()
 			pass(time.Millisecond)
-			got := g.Refused(payment.ActionSend, id, RefusedSpan{}, time.Now())
+			got := g.Refused(payment.ActionSend, id, nil, time.Now())
 			if got != (Refusal{OthersPass: passed, RailRefuses: refuses}) {
 				t.Errorf("%s: %+v, want others pass %v, the rail refuses us %v", what, got, passed, refuses)
 			}
@@ -152,7 +152,7 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 			pass(time.Millisecond)
 			say(t, g, 1, result)
 		}
-		since := func(first time.Time) RefusedSpan { return RefusedSpan{First: first, Last: first} }
+		since := func(first time.Time) []time.Time { return []time.Time{first} }
 		for range 10 {
 			refused("one alone may be the rail, and is not enough", a, false, false)
 		}

@@ -26,23 +26,10 @@ type refusals struct {
 
 // turnedAway is what is remembered of an instruction that the rail refused.
 type turnedAway struct {
-	span   RefusedSpan
-	passes int // refusals between which and the one before others passed
-}
-
-// RefusedSpan is when the rail first refused an instruction, and when it last did. The zero value:
-// it never did.
-type RefusedSpan struct{ First, Last time.Time }
-
-// join returns the span from the earlier first to the later last refusal.
-func (s RefusedSpan) join(other RefusedSpan) RefusedSpan {
-	if s.First.IsZero() || !other.First.IsZero() && other.First.Before(s.First) {
-		s.First = other.First
-	}
-	if other.Last.After(s.Last) {
-		s.Last = other.Last
-	}
-	return s
+	first time.Time // its first refusal
+	// since is when others passed after that, and after the last pause; count is its refusals since.
+	since time.Time
+	count int
 }
 
 // Refusal is what a refusal of our credentials, route or form is about. The zero value: it may be
@@ -51,8 +38,8 @@ type Refusal struct {
 	// OthersPass is set if the rail has accepted such calls for others since it first refused the
 	// instruction, or since the call began: it does not refuse all of them.
 	OthersPass bool
-	// OfOne is set if, in addition, it has refused the instruction as often as the profile tolerates,
-	// with others that passed between each of those refusals and the next.
+	// OfOne is set if, in addition, it has refused the instruction as often as the profile tolerates.
+	// The refusals of before others passed count as one, and those of before a pause as none.
 	OfOne bool
 	// RailRefuses is set if the rail refused as many such calls in a row, of as many instructions, as
 	// the profile tolerates.
@@ -87,9 +74,9 @@ func (r *refusals) endRow() {
 }
 
 // refused records a refusal of one instruction, in answer to a call that began at this time. The
-// database has the earlier refusals of before, those of other processes included. If the rail
-// refuses us, a new row begins.
-func (r *refusals) refused(id payment.ID, before RefusedSpan, begun, now time.Time) Refusal {
+// database has the earlier refusals of before in order, those of other processes included. If the
+// rail refuses us, a new row begins.
+func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Time) Refusal {
 	if begun.Before(r.passed) {
 		return Refusal{OthersPass: true}
 	}
@@ -97,16 +84,19 @@ func (r *refusals) refused(id payment.ID, before RefusedSpan, begun, now time.Ti
 		return Refusal{}
 	}
 	one := r.known[id]
-	before = before.join(one.span)
-	one.span = RefusedSpan{First: now, Last: now}.join(before)
-	passed := !before.First.IsZero() && r.passed.After(before.First)
-	lately := passed && r.passed.After(before.Last)
-	if lately {
-		one.passes++
+	if len(before) > 0 && (one.first.IsZero() || before[0].Before(one.first)) {
+		one.first = before[0]
+	}
+	passed := !one.first.IsZero() && r.passed.After(one.first)
+	if one.first.IsZero() {
+		one.first = now
+	}
+	if passed {
+		one.again(r.since, r.passed, before)
 	}
 	r.remember(id, one)
 	if passed {
-		return Refusal{OthersPass: true, OfOne: lately && one.passes+1 >= r.policy.PerInstruction}
+		return Refusal{OthersPass: true, OfOne: one.count > 0 && one.count+1 >= r.policy.PerInstruction}
 	}
 	r.inRow++
 	if len(r.of) < r.policy.Instructions {
@@ -117,6 +107,27 @@ func (r *refusals) refused(id payment.ID, before RefusedSpan, begun, now time.Ti
 	}
 	r.anew(now)
 	return Refusal{RailRefuses: true}
+}
+
+// again counts a refusal after others have passed, and those that the database has. What was
+// counted before the last pause of the rail is forgotten: the rail may have refused all.
+func (o *turnedAway) again(paused, passed time.Time, before []time.Time) {
+	if o.since.Before(paused) {
+		o.since, o.count = time.Time{}, 0
+	}
+	if o.since.IsZero() {
+		if !passed.After(paused) {
+			return
+		}
+		o.since = passed
+	}
+	recorded := 0
+	for _, at := range before {
+		if at.After(o.since) {
+			recorded++
+		}
+	}
+	o.count = max(o.count, recorded) + 1
 }
 
 func (r *refusals) remember(id payment.ID, one turnedAway) {

@@ -27,7 +27,7 @@ func newRefusing(t *testing.T) refusing {
 func (r refusing) refused(what string, id payment.ID, ago time.Duration, want Refusal) {
 	r.t.Helper()
 	pass(time.Second)
-	if got := r.Refused(payment.ActionSend, id, RefusedSpan{}, time.Now().Add(-ago)); got != want {
+	if got := r.Refused(payment.ActionSend, id, nil, time.Now().Add(-ago)); got != want {
 		r.t.Errorf("%s: %+v, want %+v", what, got, want)
 	}
 }
@@ -78,29 +78,43 @@ func TestRefusalsOfEarlierCalls(t *testing.T) {
 	})
 }
 
-// TestRefusalsBetweenWhichOthersPass tests that an instruction ends by the refusals between which others passed, and
-// not by those of a time in which nothing did.
-func TestRefusalsBetweenWhichOthersPass(t *testing.T) {
+// TestRefusalsSinceOthersPassed tests that an instruction ends by its refusals since others passed, those in the
+// database included, and not by those of a time in which nothing did, or of before a pause.
+func TestRefusalsSinceOthersPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRefusing(t)
-		one := payment.NewID()
+		one, passes := payment.NewID(), Refusal{OthersPass: true}
+		ends := Refusal{OthersPass: true, OfOne: true}
 		for range 6 {
 			r.refused("nothing passes", one, 0, Refusal{})
 		}
 		r.accepts()
-		for range 6 {
-			r.refused("others passed once", one, 0, Refusal{OthersPass: true})
-		}
-		r.accepts()
-		r.refused("others passed between the last two and the next", one, 0, Refusal{OthersPass: true, OfOne: true})
+		r.refused("the first since others passed", one, 0, passes)
+		r.refused("the second since, and one before", one, 0, ends)
 
-		known, now := payment.NewID(), time.Now()
+		pass(time.Second)
+		r.Resumed()
+		r.refused("nothing has passed since the pause", one, 0, passes)
 		r.accepts()
-		got := r.Refused(payment.ActionSend, known, RefusedSpan{First: now.Add(-time.Hour), Last: time.Now()}, time.Now())
-		if got != (Refusal{OthersPass: true}) {
-			t.Errorf("refused by the database after the latest that passed: %+v", got)
+		r.refused("the first since the pause", one, 0, passes)
+		r.refused("the second since the pause", one, 0, ends)
+
+		known, recorded := payment.NewID(), []time.Time{time.Now()}
+		r.accepts()
+		for n, want := range []Refusal{passes, ends} {
+			pass(time.Second)
+			if got := r.Refused(payment.ActionSend, known, recorded, time.Now()); got != want {
+				t.Errorf("%d refusals since others passed are recorded: %+v, want %+v", n, got, want)
+			}
+			recorded = append(recorded, time.Now())
+			r.uncount(known)
 		}
-		r.accepts()
-		r.refused("others passed once since the database's last", known, 0, Refusal{OthersPass: true})
 	})
+}
+
+// uncount makes the guard forget how often it has counted, as if another relayer had met the refusals.
+func (r refusing) uncount(id payment.ID) {
+	one := r.sends.known[id]
+	one.count = 0
+	r.sends.known[id] = one
 }

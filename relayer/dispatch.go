@@ -97,11 +97,9 @@ func (l *lane) weigh(
 ) (rails.Result, rails.Refusal) {
 	var refused rails.Refusal
 	if !l.replaced.Load() && (result.Result == payment.ResultRefusedRail || result.RailRefused) {
-		var before rails.RefusedSpan
-		if !claim.RailRefusedSince.IsZero() {
-			claimed := time.Now().Add(-begun.Age())
-			before.First = claimed.Add(claim.RailRefusedSince.Sub(claim.ClaimedAt))
-			before.Last = claimed.Add(claim.RailRefusedLast.Sub(claim.ClaimedAt))
+		claimed, before := time.Now().Add(-begun.Age()), make([]time.Time, len(claim.RailRefusedAt))
+		for n, at := range claim.RailRefusedAt {
+			before[n] = claimed.Add(at.Sub(claim.ClaimedAt))
 		}
 		refused = l.guard.Refused(claim.Action, claim.OutboxID, before, sent)
 		refused.OthersPass = refused.OthersPass && result.FirstByte

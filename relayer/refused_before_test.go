@@ -41,9 +41,9 @@ func (w *world) refuseSlowly(first int64) slowRefusals {
 	return slow
 }
 
-// patient is a profile with time for slow refusals, which are no sends.
+// patient is a profile with time for slow refusals, which are no sends, and half a minute before the next call.
 const patient = covering + `, "refuses_before_processing": true, "timeouts": {"connect": "14s", "tls": "100ms",
-	"write": "300ms", "response_header": "500ms", "body": "300ms"}`
+	"write": "300ms", "response_header": "500ms", "body": "300ms"}, "retry": {"max_sends": 5, "base": "1h", "cap": "1h"}`
 
 const pausedRail = `SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`
 
@@ -71,7 +71,6 @@ func TestRefusedUnderTheProfileBefore(t *testing.T) {
 	for n := range 3 {
 		slow.goOn <- struct{}{}
 		w.refusals(n + 1)
-		w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour'`)
 	}
 	w.awaitTurns(3)
 	same(t, "paused", w.text(pausedRail), "false")
@@ -108,12 +107,12 @@ func TestRefusedBeforeTheResume(t *testing.T) {
 	for n := range 3 {
 		slow.goOn <- struct{}{}
 		w.refusals(n + 1)
-		w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour'`)
 	}
 	w.awaitTurns(3)
 	same(t, "paused", w.text(pausedRail), "false")
-	w.enqueue("now-1")
-	w.enqueue("now-2")
+	for n := range 3 {
+		w.enqueue(fmt.Sprintf("now-%d", n))
+	}
 	w.awaitText("true", pausedRail)
 }
 
@@ -121,12 +120,13 @@ func TestRefusedBeforeTheResume(t *testing.T) {
 // rail refuses all again after others have passed.
 func TestRefusedWithAllOthersBefore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, profile(covering+`, "refuses_before_processing": true`))
+	w := newWorld(t, profile(covering+`, "refuses_before_processing": true, "rail_refused": {"per_instruction": 30},
+		"breaker": {"minimum_requests": 10000}`))
 	refuse := railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true}
 	w.faults(refuse)
 	w.run(config())
 	id := w.enqueue("the one")
-	w.awaitText("true", `SELECT (count(*) >= 6)::text FROM railhead.payment_outbox_attempts WHERE error_code = 'RAIL_REFUSED'`)
+	w.awaitText("true", `SELECT (count(*) >= 30)::text FROM railhead.payment_outbox_attempts WHERE error_code = 'RAIL_REFUSED'`)
 	w.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x'
 		WHERE rail_type = 'bank'`)
 	w.awaitText("0", `SELECT count(*)::text FROM railhead.payment_outbox_claims`)
@@ -137,7 +137,8 @@ func TestRefusedWithAllOthersBefore(t *testing.T) {
 	w.awaitStates(w.enqueue("another"), "DISPATCHING DISPATCHED")
 	w.faults(refuse)
 	w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()`)
-	w.refusals(before + 5)
+	w.awaitText("true", `SELECT (count(*) > $1)::text FROM railhead.payment_outbox_attempts
+		WHERE error_code LIKE 'RAIL_REFUSED%'`, before)
 	same(t, "dead letter", w.letter(id), "")
 	same(t, "paused by one alone", w.text(pausedRail), "false")
 	w.enqueue("a third")

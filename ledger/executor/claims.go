@@ -48,9 +48,7 @@ func (t *claimTargets) value() payment.Claim {
 	c.ExpiresAt, c.FirstSentAt, c.LastSentAt = store.OrZero(t.expires), store.OrZero(t.first), store.OrZero(t.last)
 	c.SendCount, c.InquiryCount = int(t.sendCount), int(t.inquiryCount)
 	c.BusySince, c.RailRefusals = store.OrZero(t.busySince), len(t.railRefusals)
-	if n := len(t.railRefusals); n > 0 {
-		c.RailRefusedSince, c.RailRefusedLast = t.railRefusals[0], t.railRefusals[n-1]
-	}
+	c.RailRefusedAt = t.railRefusals
 	c.RenderVersion, c.RailReference = t.renderVersion.String, t.railReference.String
 	if t.sentUnder.Valid {
 		if err := json.Unmarshal([]byte(t.sentUnder.String), &c.SentUnder); err != nil {
