@@ -80,8 +80,9 @@ type Receipt struct {
 	// Replayed is set if the same key was stored before with the same content.
 	Replayed bool `json:"replayed"`
 	// Differs names those of not_before, expires_at, priority and send_once that had another
-	// value in the first call. The first values stay in force. It is nil where they are not known,
-	// as with StateElsewhere.
+	// value in the first call. The first values stay in force. It is empty if none differs, and nil
+	// for a first call and where they are not known, as with StateElsewhere. An HTTP API before
+	// version 1.6.0 makes it nil also if none differs.
 	Differs []string `json:"differs,omitempty"`
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/door"
 	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // callersOf serves a cell, and returns how a caller is made whose token has these verbs.
@@ -92,5 +93,44 @@ func TestWaitWithoutTheRightToRead(t *testing.T) {
 		if one.header.Get("Preference-Applied") != "" || one.header.Get("Retry-After") != "" {
 			t.Errorf("it has not waited, and says %v", one.header)
 		}
+	}
+}
+
+// TestDiffersOfNone: a repeated call of which nothing differs is told so, apart from one of which that is not known.
+func TestDiffersOfNone(t *testing.T) {
+	t.Parallel()
+	who := callersOf(t, celltest.New(t))("ENQUEUE")
+	urgent := strings.Replace(valid, `"rail_type"`, `"priority": 0, "rail_type"`, 1)
+	for n, c := range []struct{ body, want string }{{valid, "none"}, {valid, "[]"}, {urgent, "[priority]"}} {
+		got := who.asks("POST", "/v1/instructions", c.body, "Idempotency-Key", "k-1")
+		differs := "none"
+		if _, there := got.fields["differs"]; there {
+			differs = got.field("differs")
+		}
+		if got.status >= 300 || differs != c.want {
+			t.Errorf("call %d: %s, want %s: %s", n+1, differs, c.want, got.text)
+		}
+	}
+	who.want("a moment that RFC 3339 can't write", who.asks("POST", "/v1/instructions", strings.NewReplacer("i-1", "i-2",
+		`"rail_type"`, `"expires_at": "9999-12-31T23:59:59-05:00", "rail_type"`).Replace(valid), "Idempotency-Key", "k-2"),
+		422, "field", "expires_at", "rule", "RANGE")
+}
+
+// TestListByState: a list takes each state that an instruction may have, and refuses any other word, of which an
+// empty page would say that there is no such instruction.
+func TestListByState(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	states := []string{"PENDING", "CONFLICT", payment.Elsewhere}
+	for _, state := range payment.States() {
+		if state != payment.LateOutcome {
+			states = append(states, string(state))
+		}
+	}
+	for _, state := range states {
+		d.want(state, d.call("GET", "/v1/instructions?participant_id=p1&state="+state, ""), 200)
+	}
+	for _, word := range []string{"dispatched", "LATE_OUTCOME", "PAID"} {
+		d.want(word, d.call("GET", "/v1/instructions?participant_id=p1&state="+word, ""), 400, "field", "query.state")
 	}
 }

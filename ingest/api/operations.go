@@ -83,7 +83,7 @@ type seen struct {
 	RailReference  string     `json:"rail_reference,omitempty" doc:"The rail's reference of the payment"`
 	WaitsForPerson *bool      `json:"waits_for_person,omitempty" doc:"A dead letter is open: nothing happens until an operator acts"`
 	Replayed       *bool      `json:"replayed,omitempty" doc:"For an enqueue: the key was known, and this call enqueued nothing"`
-	Differs        []string   `json:"differs,omitempty" doc:"For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold"`
+	Differs        []string   `json:"differs,omitzero" nullable:"false" doc:"For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold; empty: none. Absent for a first call, and where they are not known (an API before version 1.6.0 also leaves it out for none)"`
 }
 
 func seenOf(p outbox.Tracked) seen {

@@ -111,7 +111,7 @@ type listInput struct {
 	ParticipantID  string `query:"participant_id" required:"true" maxLength:"128" doc:"The participant whose instructions are listed"`
 	After          string `query:"after" maxLength:"64" doc:"The cursor next of the previous page"`
 	Limit          int    `query:"limit" minimum:"1" maximum:"200" default:"100"`
-	State          string `query:"state" maxLength:"32" doc:"Only instructions in this state; a page may then have fewer items, or none, although next is present"`
+	State          string `query:"state" enum:"PENDING,DISPATCHING,DISPATCHED,RETRYABLE,FAILED,ZOMBIE_REQUEUE,INQUIRING,ACCEPTED,UNKNOWN,PARKED,CANCELLED,REPLAYED,CONFLICT,ELSEWHERE" doc:"Only instructions in this state; a page may then have fewer items, or none, although next is present"`
 	InstructionID  string `query:"instruction_id" maxLength:"128" doc:"Only this instruction"`
 	IdempotencyKey string `query:"idempotency_key" maxLength:"128" doc:"Only the instruction that was enqueued over HTTP under this key"`
 }

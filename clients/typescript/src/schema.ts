@@ -405,8 +405,8 @@ export interface components {
              * @description When it was first enqueued
              */
             created_at: string;
-            /** @description For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold */
-            differs?: string[] | null;
+            /** @description For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold; empty: none. Absent for a first call, and where they are not known (an API before version 1.6.0 also leaves it out for none) */
+            differs?: string[];
             error_code?: string;
             /** @description The caller's key; may be empty with ELSEWHERE, because this cell has only its digest */
             idempotency_key: string;
@@ -692,7 +692,7 @@ export interface operations {
                 after?: string;
                 limit?: number;
                 /** @description Only instructions in this state; a page may then have fewer items, or none, although next is present */
-                state?: string;
+                state?: "PENDING" | "DISPATCHING" | "DISPATCHED" | "RETRYABLE" | "FAILED" | "ZOMBIE_REQUEUE" | "INQUIRING" | "ACCEPTED" | "UNKNOWN" | "PARKED" | "CANCELLED" | "REPLAYED" | "CONFLICT" | "ELSEWHERE";
                 /** @description Only this instruction */
                 instruction_id?: string;
                 /** @description Only the instruction that was enqueued over HTTP under this key */
