@@ -1,7 +1,9 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
@@ -38,6 +40,27 @@ func TestExpiryAfterTheLastYear(t *testing.T) {
 				t.Fatal(err)
 			}
 			same(t, c.expires+" of a batch in "+date, fmt.Sprint(code != nil), fmt.Sprint(c.want != ""))
+		}
+	}
+}
+
+// TestTimelineOfALateExpiry: what was enqueued with such a moment before is shown.
+func TestTimelineOfALateExpiry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for moment, want := range map[string]string{
+		"9999-12-31 23:59:59+00": "9999-12-31T23:59:59Z", "9999-12-31 23:59:59-05": "+010000-01-01T04:59:59Z",
+		"200000-01-01 00:00:00+00": "+200000-01-01T00:00:00Z",
+	} {
+		id := d.enqueue()
+		d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = $1::text::timestamptz WHERE outbox_id = $2`, moment, [16]byte(id))
+		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(line)
+		if err != nil || !strings.Contains(string(text), `"expires_at":"`+want+`"`) {
+			t.Errorf("%s: %s, %v", moment, text, err)
 		}
 	}
 }

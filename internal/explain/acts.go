@@ -120,7 +120,7 @@ func whyNotDue(line reader.Timeline) string {
 	case line.PutBackAfter() != "":
 		return "its row was put back in pending over a row " + string(line.PutBackAfter())
 	case p.NextAction == string(payment.ActionSend) && !line.ExpiresAt.IsZero() && !line.ExpiresAt.After(line.Now):
-		return "it is over since " + Clock(line.ExpiresAt) + ", and is not sent any more"
+		return "it is over since " + Clock(line.ExpiresAt.Time) + ", and is not sent any more"
 	case p.NextAction == string(payment.ActionInquire) && !line.RailAsks:
 		return "it waits for the rail's callback, and the rail answers no inquiries"
 	case p.DueInMS <= 0:

@@ -140,7 +140,7 @@ func TestActs(t *testing.T) {
 			"resolve:executed send-now cancel"},
 		"waits, and is over": {open(letterOf("", reader.AttemptRow{State: payment.Retryable}), func(l *reader.Timeline) {
 			waits(l)
-			l.ExpiresAt = l.Now.Add(-time.Second)
+			l.ExpiresAt = reader.Moment{Time: l.Now.Add(-time.Second)}
 		}), "resolve:executed cancel"},
 		"never enqueued": {open(letterOf("", reader.AttemptRow{State: payment.Retryable}), func(l *reader.Timeline) {
 			waits(l)

@@ -29,7 +29,7 @@ func ownNext(line reader.Timeline) string {
 			ends = "parks"
 		}
 		said := fmt.Sprintf("the reaper %s it as EXPIRED: it is over since %s, and is not claimed any more", ends,
-			Clock(line.ExpiresAt))
+			Clock(line.ExpiresAt.Time))
 		if !line.SuspendedAt.IsZero() {
 			said += "; not before the suspension since " + Clock(line.SuspendedAt) + " is ended"
 		} else if line.Unconfirmed {

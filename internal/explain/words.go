@@ -46,7 +46,7 @@ func Head(line reader.Timeline) []Fact {
 		head = append(head, Fact{Name: "priority", Text: map[int]string{0: "urgent", 2: "bulk"}[*p]})
 	}
 	if !line.ExpiresAt.IsZero() {
-		head = append(head, Fact{Name: "expires", Text: Clock(line.ExpiresAt)})
+		head = append(head, Fact{Name: "expires", Text: Clock(line.ExpiresAt.Time)})
 	}
 	if line.SendOnce {
 		head = append(head, Fact{Name: "send once", Text: "its caller allows one send: after one that may have reached " +

@@ -47,7 +47,7 @@ type Timeline struct {
 	Pause     *Pause    `json:"-"`
 	AgeMS     int64     `json:"age_ms"`
 	Priority  *int      `json:"priority,omitempty"` // nil: no row has it any more
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	ExpiresAt Moment    `json:"expires_at,omitzero"`
 	SendOnce  bool      `json:"send_once,omitempty"` // the caller allows one send only
 	Now       time.Time `json:"now"`                 // database clock of this snapshot
 	// SuspendedAt is when the open suspension was opened: sends of it may be lost.
@@ -244,7 +244,7 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	if priority.Valid {
 		t.Priority = new(int(priority.Int16))
 	}
-	t.ExpiresAt, t.SuspendedAt = store.OrZero(expires), store.OrZero(suspended)
+	t.ExpiresAt, t.SuspendedAt = Moment{store.OrZero(expires)}, store.OrZero(suspended)
 	t.RepeatsSince = store.OrZero(repeats)
 	t.Unconfirmed = unsettled.Bool && !suspended.Valid
 	t.OtherPayload = other.Bool
