@@ -77,17 +77,18 @@ func (r *refusals) endRow() {
 // database has the earlier refusals of before in order, those of other processes included. If the
 // rail refuses us, a new row begins.
 func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Time) Refusal {
-	if begun.Before(r.passed) {
+	meanwhile := begun.Before(r.passed) // others passed during the call: on a busy rail it is always so
+	switch {
+	case begun.Before(r.since) && meanwhile:
 		return Refusal{OthersPass: true}
-	}
-	if begun.Before(r.since) {
+	case begun.Before(r.since):
 		return Refusal{}
 	}
 	one := r.known[id]
 	if len(before) > 0 && (one.first.IsZero() || before[0].Before(one.first)) {
 		one.first = before[0]
 	}
-	passed := !one.first.IsZero() && r.passed.After(one.first)
+	passed := meanwhile || !one.first.IsZero() && r.passed.After(one.first)
 	if one.first.IsZero() {
 		one.first = now
 	}

@@ -78,6 +78,19 @@ func TestRefusalsOfEarlierCalls(t *testing.T) {
 	})
 }
 
+// TestRefusedOnABusyRail tests that an instruction ends that the rail refuses while it takes calls which begin after
+// each of its own.
+func TestRefusedOnABusyRail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRefusing(t)
+		one := payment.NewID()
+		for n, want := range []Refusal{{OthersPass: true}, {OthersPass: true, OfOne: true}, {OthersPass: true, OfOne: true}} {
+			r.accepts()
+			r.refused("refused for the "+[]string{"first", "second", "third"}[n]+" time", one, 3*time.Second, want)
+		}
+	})
+}
+
 // TestRefusalsSinceOthersPassed tests that an instruction ends by its refusals since others passed, those in the
 // database included, and not by those of a time in which nothing did, or of before a pause.
 func TestRefusalsSinceOthersPassed(t *testing.T) {

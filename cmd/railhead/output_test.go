@@ -139,7 +139,7 @@ func TestNextStep(t *testing.T) {
 			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Retryable}},
 			Pending:  &reader.PendingRow{AttemptCount: 1, NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the reaper quarantines it as UNCLAIMABLE": {
-			Now: now, ExpiresAt: now, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
+			Now: now, ExpiresAt: reader.Moment{Time: now}, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed quarantines it as UNCLAIMABLE": {
 			Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "rail wire"}}},
 		"in flight with w for 3.0s; a reaper repairs it if it is open at the claim timeout, or earlier if its worker stops": {
