@@ -103,7 +103,7 @@ func proveIdentity(i *instruction, _ Options, t *tally) {
 // proveFingerprints computes the fingerprint itself and has the database compute it: a
 // function that was replaced could agree with a forged row.
 func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
-	rows, err := tx.Query(ctx, s.sql("fingerprints"), p.after, p.last)
+	rows, err := tx.Query(ctx, s.sql("fingerprints"), p.first, p.last)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *ta
 
 // proveRailKeys derives the rail keys itself, and not by a function of the database.
 func proveRailKeys(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
-	rows, err := tx.Query(ctx, s.sql("rail_keys"), p.after, p.last)
+	rows, err := tx.Query(ctx, s.sql("rail_keys"), p.first, p.last)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func proveRailKeys(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally)
 }
 
 func proveIdempotency(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
-	rows, err := tx.Query(ctx, s.sql("idempotency"), p.after, p.last)
+	rows, err := tx.Query(ctx, s.sql("idempotency"), p.first, p.last)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (s *session) load(ctx context.Context, tx pgx.Tx, p page) ([]*instruction, 
 		{"page_evidence", l.evidence}, {"page_conflicts", l.conflicts},
 	} {
 		into, take := part.each()
-		batch.Queue(s.sql(part.file), p.after, p.last).Query(func(rows pgx.Rows) error {
+		batch.Queue(s.sql(part.file), p.first, p.last).Query(func(rows pgx.Rows) error {
 			if _, err := pgx.ForEachRow(rows, into, func() error { take(); return nil }); err != nil {
 				return fmt.Errorf("%s: %w", part.file, err)
 			}

@@ -16,8 +16,10 @@ import (
 type Options struct {
 	Cell  string
 	Names []string // of proofs; none: all
-	// Since leaves out instructions enqueued before it.
+	// Since leaves out instructions enqueued before it, and Age, if it is set, those enqueued longer ago by the server's
+	// clock. A Since that is yet to come by that clock is ErrSince.
 	Since time.Time
+	Age   time.Duration
 	// Behaviour permits attempts, which are rolled back. They take short locks: use it
 	// at a quiet hour, or on a copy.
 	Behaviour bool
@@ -143,18 +145,21 @@ func (s *session) result(p Proof, t tally, took time.Duration, err error) Result
 	switch {
 	case lacks != "":
 		r.Status, r.Seen = NotRun, "not run: "+lacks
+	case t.offences > 0: // however it ended: what it found stays found
+		r.Status, r.Seen = Failed, t.first[0]
+		if t.offences > 1 {
+			r.Seen += fmt.Sprintf(" (and %d more)", t.offences-1)
+		}
+		if err != nil {
+			r.Seen += "; the proof did not finish: " + plain(err.Error())
+		}
 	case sqlstate(err) == insufficientPrivilege:
 		r.Status, r.Seen = NotRun, plain("not run: needs more rights: "+err.Error())
 	case sqlstate(err) == lockNotAvailable:
 		r.Status, r.Seen = NotRun, plain("not run: another session held a lock: "+err.Error())
 	case err != nil:
 		r.Status, r.Seen = Failed, plain("the proof could not be run: "+err.Error())
-		r.Offences = max(1, r.Offences)
-	case t.offences > 0:
-		r.Status, r.Seen = Failed, t.first[0]
-		if t.offences > 1 {
-			r.Seen += fmt.Sprintf(" (and %d more)", t.offences-1)
-		}
+		r.Offences = 1
 	case t.rows == 0:
 		r.Status, r.Seen = Empty, "there was nothing to check, which proves nothing"
 	default:

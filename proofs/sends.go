@@ -28,7 +28,7 @@ func sendsProof() Proof {
 }
 
 func proveSends(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
-	rows, err := tx.Query(ctx, s.sql("sends"), p.after, p.last)
+	rows, err := tx.Query(ctx, s.sql("sends"), p.first, p.last)
 	if err != nil {
 		return err
 	}

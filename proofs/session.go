@@ -22,6 +22,8 @@ var (
 	ErrNoProof = errors.New("no such proof")
 	// ErrNoCell: the database has no such cell.
 	ErrNoCell = errors.New("the database has no such cell: check the name, then railhead migrate up")
+	// ErrSince: nothing would be checked, and nothing proven.
+	ErrSince = errors.New("this moment is yet to come by the database's clock")
 )
 
 // lockTimeout ends a proof that waits for another session's lock: all sessions queue
@@ -86,6 +88,13 @@ func open(ctx context.Context, conn *pgx.Conn, o Options) (*session, error) {
 	}
 	if !s.facts.Migrated {
 		return nil, fmt.Errorf("cell %s: %w", o.Cell, ErrNoCell)
+	}
+	if o.Age > 0 {
+		s.options.Since = s.facts.TakenAt.Add(-o.Age)
+	}
+	if s.options.Since.After(s.facts.TakenAt) {
+		return nil, fmt.Errorf("%s: %w, which has %s", s.options.Since.UTC().Format(time.RFC3339), ErrSince,
+			s.facts.TakenAt.UTC().Format(time.RFC3339))
 	}
 	return s, nil
 }

@@ -48,11 +48,22 @@ func TestSince(t *testing.T) {
 	if err := gap(t, super); err != nil {
 		t.Fatal(err)
 	}
-	for from, status := range map[time.Time]proofs.Status{{}: proofs.Failed, since: proofs.Passed,
-		time.Now().Add(time.Hour): proofs.Empty} {
+	for from, status := range map[time.Time]proofs.Status{{}: proofs.Failed, since: proofs.Passed} {
 		report := prove(t, auditor, proofs.Options{Names: []string{"sequence"}, Since: from})
 		want(t, "sequence since "+from.String(), report.Proofs[0].Status, status)
 	}
+}
+
+// TestSinceByTheServersClock: the clock of the machine of prove decides nothing.
+func TestSinceByTheServersClock(t *testing.T) {
+	t.Parallel()
+	conn := celltest.New(t).Conn(t, celltest.Auditor)
+	o := proofs.Options{Cell: "railhead", Names: []string{"sequence"}, Age: 24 * time.Hour}
+	report := prove(t, conn, o)
+	want(t, "the first moment", report.Since, report.TakenAt.Add(-24*time.Hour).Format(time.RFC3339Nano))
+	o = proofs.Options{Cell: "railhead", Names: []string{"sequence"}, Since: report.TakenAt.Add(time.Hour)}
+	_, err := proofs.Run(t.Context(), conn, o)
+	wantError(t, err, proofs.ErrSince)
 }
 
 // gap removes the first number of a participant.

@@ -13,13 +13,13 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// page is a range of instructions that one snapshot reads: after < id <= last.
+// page is a range of instructions that one snapshot reads: first <= id <= last.
 //
 // A page is short on purpose. All rows that are compared belong to one
 // instruction, so a snapshot for each page is consistent; one snapshot
 // for hours would keep the dead rows of pending from vacuum and slow every claim.
 type page struct {
-	after, last pgtype.UUID
+	first, last pgtype.UUID
 }
 
 // lastOfAll ends the open last page, so that rows of no known instruction,
@@ -33,6 +33,16 @@ func sinceID(moment time.Time) pgtype.UUID {
 	if ms := moment.UnixMilli(); !moment.IsZero() && ms > 0 {
 		for n := range 6 {
 			id.Bytes[n] = byte(ms >> (8 * (5 - n)))
+		}
+	}
+	return id
+}
+
+// next is the id after another one. None follows the last of all.
+func next(id pgtype.UUID) pgtype.UUID {
+	for n := range slices.Backward(id.Bytes[:]) {
+		if id.Bytes[n]++; id.Bytes[n] != 0 {
+			break
 		}
 	}
 	return id
@@ -52,15 +62,15 @@ func (s *session) walk(ctx context.Context, picked []Proof, which []int, tallies
 		}
 		o.InFlightMax = time.Duration(seconds * float64(time.Second))
 	}
-	p := page{after: sinceID(s.options.Since)}
+	p := page{first: sinceID(s.options.Since)}
 	var done int64
 	for open := true; open; {
 		err := s.read(ctx, func(tx pgx.Tx) error {
 			var n int64
-			if err := tx.QueryRow(ctx, s.sql("page"), p.after, s.options.PageSize).Scan(&p.last, &n); err != nil {
+			if err := tx.QueryRow(ctx, s.sql("page"), p.first, s.options.PageSize).Scan(&p.last, &n); err != nil {
 				return fmt.Errorf("looking for the next page: %w", err)
 			}
-			if open = p.last.Valid; !open {
+			if open = p.last.Valid && p.last.Bytes != lastOfAll; !open {
 				p.last = pgtype.UUID{Bytes: lastOfAll, Valid: true}
 			}
 			done += n
@@ -90,7 +100,7 @@ func (s *session) walk(ctx context.Context, picked []Proof, which []int, tallies
 		if err != nil {
 			return err
 		}
-		p.after = p.last
+		p.first = next(p.last)
 		s.options.Progress("instructions", done)
 	}
 	return nil

@@ -150,7 +150,7 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 	if _, err := named(names); err != nil {
 		return err
 	}
-	since, err := sinceOf(flags.since, time.Now())
+	since, age, err := sinceOf(flags.since)
 	if err != nil {
 		return usage(err)
 	}
@@ -162,7 +162,7 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 		return usage(fmt.Errorf("--report %s exists, and a report is never overwritten: name another file", flags.report))
 	}
 	report, err := runProofs(cmd.Context(), url, proofs.Options{
-		Cell: s.Cell, Names: names, Since: since, Behaviour: flags.behaviour, InFlightMax: flags.inFlightMax,
+		Cell: s.Cell, Names: names, Since: since, Age: age, Behaviour: flags.behaviour, InFlightMax: flags.inFlightMax,
 		Logins: flags.logins, Build: buildVersion(), Commit: buildCommit(), Progress: progressOn(cmd),
 	})
 	if err != nil {
@@ -198,8 +198,11 @@ func runProofs(ctx context.Context, url string, o proofs.Options) (report proofs
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	report, err = proofs.Run(ctx, conn, o)
-	if errors.Is(err, proofs.ErrNoCell) {
+	switch {
+	case errors.Is(err, proofs.ErrNoCell):
 		err = withCode(exitNotFound, err)
+	case errors.Is(err, proofs.ErrSince):
+		err = usage(fmt.Errorf("--since: %w", err))
 	}
 	return report, err
 }
@@ -219,24 +222,19 @@ func progressOn(cmd *cobra.Command) func(what string, done int64) {
 	}
 }
 
-// sinceOf reads a date, a moment or an age. It refuses one that is yet to come.
-func sinceOf(text string, now time.Time) (time.Time, error) {
+// sinceOf reads a date or a moment, or an age. The database's clock judges both.
+func sinceOf(text string) (since time.Time, age time.Duration, err error) {
 	if text == "" {
-		return time.Time{}, nil
+		return time.Time{}, 0, nil
 	}
 	if age, err := time.ParseDuration(text); err == nil && age > 0 {
-		return now.Add(-age), nil
+		return time.Time{}, age, nil
 	}
 	for _, form := range []string{time.RFC3339Nano, time.DateOnly} {
-		moment, err := time.Parse(form, strings.TrimSpace(text))
-		if err == nil && moment.After(now) {
-			return time.Time{}, fmt.Errorf("--since is %q, which is yet to come: nothing is checked then, and nothing proven",
-				text)
-		}
-		if err == nil {
-			return moment, nil
+		if since, err := time.Parse(form, strings.TrimSpace(text)); err == nil {
+			return since, 0, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since is %q: use a date such as 2026-01-31, an RFC 3339 moment, or an age such "+
+	return time.Time{}, 0, fmt.Errorf("--since is %q: use a date such as 2026-01-31, an RFC 3339 moment, or an age such "+
 		"as 24h", text)
 }

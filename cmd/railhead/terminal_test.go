@@ -98,7 +98,7 @@ func TestReportOfAnother(t *testing.T) {
 // TestProveSinceTomorrow: a run over instructions that are yet to come is no green run.
 func TestProveSinceTomorrow(t *testing.T) {
 	t.Parallel()
-	who := command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=postgres://nowhere.invalid/x"}}
+	who := command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=" + celltest.New(t).URL(celltest.Auditor)}}
 	for _, since := range []string{"2062-01-31", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)} {
 		got := who.want(exitUsage, "prove", "run", "sequence", "--since", since)
 		if !strings.Contains(got.errors, "yet to come") {

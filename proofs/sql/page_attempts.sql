@@ -5,5 +5,5 @@ SELECT a.outbox_id, coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, 
   a.payload IS NOT NULL AS has_payload, coalesce(extract(epoch FROM statement_timestamp() - a.claimed_at),
     0)::float8 AS claimed_seconds_ago
 FROM {cell}.v_outbox_attempts a
-WHERE a.outbox_id > $1 AND a.outbox_id <= $2
+WHERE a.outbox_id >= $1 AND a.outbox_id <= $2
 ORDER BY a.outbox_id, a.attempt_no

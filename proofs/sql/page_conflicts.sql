@@ -2,7 +2,7 @@
 -- has, the dead letter may be removed, and another one opened.
 SELECT c.outbox_id, c.attempt_no
 FROM {cell}.payment_outbox_contradictions c
-WHERE c.outbox_id > $1 AND c.outbox_id <= $2 AND (
+WHERE c.outbox_id >= $1 AND c.outbox_id <= $2 AND (
   SELECT true FROM {cell}.payment_operator_log l
   WHERE l.outbox_id = c.outbox_id AND (l.act = 'RESOLVE' OR l.act = 'TRIAGE' AND l.subject = 'resolved')
     -- The clocks of two servers may differ by a minute.

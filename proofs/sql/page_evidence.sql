@@ -12,5 +12,5 @@ SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false)
       SELECT own.rail_type FROM {cell}.payment_outbox_attempts own WHERE own.outbox_id = l.outbox_id LIMIT 1)
   LIMIT 1) AS same_reference
 FROM {cell}.payment_operator_log l
-WHERE l.outbox_id > $1 AND l.outbox_id <= $2 AND l.act = 'RESOLVE'
+WHERE l.outbox_id >= $1 AND l.outbox_id <= $2 AND l.act = 'RESOLVE'
 ORDER BY l.outbox_id, l.acted_at, l.act_id

@@ -8,4 +8,4 @@ SELECT d.outbox_id, d.reason, d.status, EXISTS (
       WHERE a.outbox_id = d.outbox_id AND a.state = 'FAILED' AND a.error_code IS DISTINCT FROM 'RESOLVED'))
       - interval '1 minute') AS closed_by_act
 FROM {cell}.payment_dead_letters d
-WHERE d.outbox_id > $1 AND d.outbox_id <= $2
+WHERE d.outbox_id >= $1 AND d.outbox_id <= $2

@@ -1,4 +1,4 @@
--- Sends that were not allowed, of the instructions $1 < outbox_id <= $2, by their rows and their orders. A claim
+-- Sends that were not allowed, of the instructions $1 <= outbox_id <= $2, by their rows and their orders. A claim
 -- counts as sent if its own worker recorded an answer that shows that bytes left; one that was not followed by a send, or
 -- that a report of the rail answered, is no violation. What a claim,
 -- or the row in pending, says of the earlier sends must follow from their rows. It is not compared after a replay or an
@@ -9,12 +9,12 @@ WITH rows AS (
     a.state = 'UNKNOWN' AND coalesce(a.answers_attempt_no, 0) = 0 AND a.error_code = 'ASKED' AS asked, a.claimed_at, a.outcome_unknown,
     a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.render_version, a.rail_type, a.profile_version, a.worker_id, 0 AS attempt_count
   FROM {cell}.payment_outbox_attempts a
-  WHERE a.outbox_id > $1 AND a.outbox_id <= $2
+  WHERE a.outbox_id >= $1 AND a.outbox_id <= $2
   UNION ALL
   SELECT p.outbox_id, 2147483647, 'PENDING', 0, '', false, NULL, p.outcome_unknown,
     p.provisional, p.first_sent_at, p.last_sent_at, p.send_count, p.render_version, p.rail_type, NULL, NULL, p.attempt_count
   FROM {cell}.payment_outbox_pending p
-  WHERE p.outbox_id > $1 AND p.outbox_id <= $2
+  WHERE p.outbox_id >= $1 AND p.outbox_id <= $2
 ),
 whole AS (
   SELECT r.*, bool_or(r.state = 'LATE_OUTCOME') OVER o AS has_late, max(r.attempt_no) FILTER (WHERE r.state <> 'PENDING') OVER o AS newest
@@ -59,7 +59,7 @@ held AS (
     j.sent_at[1] AS first_at, j.sent_at[j.n] AS last_at, j.renderings[j.n] AS last_render,
     least(j.kept_for, CASE WHEN j.known THEN j.key_window END) AS window, i.not_before, i.expires_at, i.send_once
   FROM judged j
-  LEFT JOIN {cell}.payment_outbox_instructions i ON i.outbox_id = j.outbox_id AND i.outbox_id > $1 AND i.outbox_id <= $2
+  LEFT JOIN {cell}.payment_outbox_instructions i ON i.outbox_id = j.outbox_id AND i.outbox_id >= $1 AND i.outbox_id <= $2
   WHERE j.state IN ('DISPATCHING', 'INQUIRING', 'PENDING')
 )
 SELECT 'seen' AS what, '' AS line, count(*) FILTER (WHERE h.state <> 'PENDING') AS n FROM held h
