@@ -8,14 +8,16 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 )
 
-// sendsProof is about the sends themselves: when each was allowed. Its statement is the same for psql.
+// sendsProof is about the sends themselves: when each was allowed, and which answer covers them. Its statement is the
+// same for psql.
 func sendsProof() Proof {
 	return Proof{
 		Name: "sends", Promise: silence,
 		Shows: "No payment was sent before its not_before, after its expires_at, again where its caller allows one send, " +
-			"or again while its outcome was unknown without a rail that keeps its key; and what a claim or a pending row " +
-			"says of the earlier sends is what their rows say",
-		Expected: "no such send",
+			"or again while its outcome was unknown without a rail that keeps its key; what a claim or a pending row " +
+			"says of the earlier sends is what their rows say; and an answer that ended a payment covers all of its sends, by " +
+			"their profiles",
+		Expected: "no such send, and no such end",
 		Counts:   "claims",
 		Reads: []string{"payment_outbox_attempts.outbox_id", "payment_outbox_pending.outbox_id", "payment_rail_profiles",
 			"payment_outbox_instructions.expires_at", "payment_operator_log"},

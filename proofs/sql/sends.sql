@@ -3,7 +3,8 @@
 -- that a report of the rail answered, is no violation. What a claim,
 -- or the row in pending, says of the earlier sends must follow from their rows. It is not compared after a replay or an
 -- inquiry that an operator asked for, until the next send, nor where late evidence spoke of the payment: these may
--- tell of sends without a row, or that one of the sends was not made.
+-- tell of sends without a row, or that one of the sends was not made. The same holds for the ends: an answer to one send, or
+-- to an inquiry about several, may end a payment only if it covers each send by the profiles of the sends.
 WITH rows AS (
   SELECT a.outbox_id, a.attempt_no, a.state::text AS state, coalesce(a.answers_attempt_no, 0) AS answers, coalesce(a.result, '') AS result,
     a.state = 'UNKNOWN' AND coalesce(a.answers_attempt_no, 0) = 0 AND a.error_code = 'ASKED' AS asked, a.claimed_at, a.outcome_unknown,
@@ -28,7 +29,12 @@ steps AS (
       AND (lead(w.worker_id) OVER o = w.worker_id OR lead(w.state) OVER o = 'ZOMBIE_REQUEUE'), false) AS answered, lead(w.state) OVER o AS answer, lead(w.result) OVER o AS said,
     count(*) FILTER (WHERE w.state = 'REPLAYED') OVER o AS replays,
     coalesce(f.profile ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY' AS same_key,
-    coalesce((f.profile ->> 'key_window')::interval, interval '0') AS key_window, f.version IS NOT NULL AS known
+    coalesce((f.profile ->> 'key_window')::interval, interval '0') AS key_window, f.version IS NOT NULL AS known,
+    -- By a profile that is not there, which is a violation itself, both hold.
+    f.version IS NULL OR coalesce((f.profile ->> 'answer_covers_key')::boolean, false) AS covers,
+    f.version IS NULL OR coalesce(f.profile ->> 'acceptance', 'FINAL') = 'FINAL' AS final,
+    CASE WHEN lead(w.answers) OVER o = w.attempt_no AND lead(w.attempt_no) OVER o - 1 = w.attempt_no
+      THEN format('%s by %s', lead(w.state) OVER o, lead(w.result) OVER o) END AS came
   FROM whole w
   LEFT JOIN {cell}.payment_rail_profiles f ON f.rail_type = w.rail_type AND f.version = w.profile_version
   WHERE w.state <> 'LATE_OUTCOME' AND (w.state <> 'PENDING' OR w.newest = w.attempt_count)
@@ -46,6 +52,8 @@ marked AS (
 judged AS (
   SELECT m.*, count(*) FILTER (WHERE m.counts) OVER e AS n, count(*) FILTER (WHERE m.doubtful) OVER e AS doubts,
     m.has_late OR coalesce(bool_and(m.same_key OR NOT m.known) FILTER (WHERE m.doubtful) OVER e, true) AS kept_keys,
+    coalesce(bool_and(m.covers) FILTER (WHERE m.doubtful) OVER e, true) AS all_cover,
+    coalesce(bool_and(m.final) FILTER (WHERE m.doubtful) OVER e, true) AS all_final,
     min(m.key_window) FILTER (WHERE m.doubtful AND m.known AND NOT m.has_late) OVER e AS kept_for,
     array_agg(m.claimed_at) FILTER (WHERE m.counts) OVER e AS sent_at,
     array_agg(m.render_version) FILTER (WHERE m.counts) OVER e AS renderings,
@@ -94,3 +102,23 @@ FROM held h
 WHERE h.n > 0 AND NOT h.has_late AND NOT h.was_asked AND NOT (
   coalesce(h.first_sent_at <= h.first_at, false) AND coalesce(h.last_sent_at >= h.last_at, false) AND coalesce(h.send_count >= h.n, false)
   AND (h.provisional OR NOT h.taken) AND (h.last_render IS NULL OR coalesce(h.render_version = h.last_render, false)))
+UNION ALL
+SELECT 'offence', format('%s: %s names profile %s of %s, which is not there', h.outbox_id, h.holder, coalesce(h.profile_version::text, '(none)'), h.rail_type), 1
+FROM held h
+WHERE h.state <> 'PENDING' AND NOT h.known
+UNION ALL
+SELECT 'offence', format('%s: %s was accepted, which ended it as DISPATCHED, and by the profiles of its sends an acceptance is not final', h.outbox_id, h.holder), 1
+FROM held h
+WHERE h.came = 'DISPATCHED by ACCEPTED' AND NOT (h.final AND (h.all_final OR h.has_late))
+UNION ALL
+SELECT 'offence', format('%s: %s was refused, which ended it as FAILED, and nothing shows that an earlier send was not executed', h.outbox_id, h.holder), 1
+FROM held h
+WHERE h.state = 'DISPATCHING' AND h.came = 'FAILED by REFUSED_FINAL' AND h.outcome_unknown AND h.doubts > 0 AND NOT h.has_late
+  AND NOT (h.covers AND h.all_cover AND NOT h.taken)
+UNION ALL
+-- An inquiry, or a report of the rail, may be about any of the sends.
+SELECT 'offence', format('%s: a refusal answered %s and ended it as FAILED, and nothing shows of which of its %s sends it is', h.outbox_id, h.holder, x.sends), 1
+FROM held h
+CROSS JOIN LATERAL (SELECT h.n + CASE WHEN h.state = 'DISPATCHING' THEN 1 ELSE 0 END AS sends) x
+WHERE h.came = 'FAILED by REFUSED' AND x.sends > 1 AND NOT h.has_late AND NOT h.was_asked
+  AND NOT (h.all_cover AND (h.covers OR h.state = 'INQUIRING'))
