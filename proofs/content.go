@@ -23,8 +23,8 @@ func contentProofs() []Proof {
 		}, proveIdentity),
 		{
 			Name: "fingerprints", Promise: paidOnce,
-			Shows: "Amount, payee and every other field of each instruction, and of each pending and each claimed row of it, " +
-				"are as enqueued: " +
+			Shows: "Participant, rail and payload, with amount and payee, of each instruction, and of each pending and each " +
+				"claimed row of it, are as enqueued: " +
 				"the fingerprint is recomputed here, over the stored text, and by the database",
 			Expected: "three equal fingerprints a row",
 			Counts:   "payloads",

@@ -69,8 +69,10 @@ func left(id, horizon pgtype.UUID) bool {
 func (l *loader) keys() ([]any, func()) {
 	var id pgtype.UUID
 	var k identity
-	return []any{&id, &k.InstructionID, &k.IdempotencyKey, &k.ParticipantID, &k.SequenceID}, func() {
-		l.of(id).key = new(k)
+	var backdated bool
+	return []any{&id, &k.InstructionID, &k.IdempotencyKey, &k.ParticipantID, &k.SequenceID, &backdated}, func() {
+		i := l.of(id)
+		i.key, i.backdated = new(k), backdated
 	}
 }
 
@@ -79,7 +81,7 @@ func (l *loader) pending() ([]any, func()) {
 	var w waiting
 	return []any{
 		&id, &w.InstructionID, &w.IdempotencyKey, &w.ParticipantID, &w.SequenceID, &w.rail,
-		&w.attemptCount, &w.outcomeUnknown, &w.aside, &w.payload,
+		&w.attemptCount, &w.outcomeUnknown, &w.aside, &w.payload, &w.tooLate,
 	}, func() { l.of(id).pending = new(w) }
 }
 

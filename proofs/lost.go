@@ -2,6 +2,7 @@ package proofs
 
 import (
 	"slices"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -17,6 +18,10 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 	if i.pending != nil && !i.pending.payload {
 		t.offend("%s is in pending and no row has its payload", i.id)
 	}
+	if i.pending != nil && i.pending.tooLate != "" {
+		t.offend("%s is in pending and due on %s, later than a caller, a profile or an operator may set it", i.id,
+			i.pending.tooLate)
+	}
 	for _, no := range i.conflicts {
 		if !i.letter.open() {
 			t.offend("%s: row %d contradicts what was said before, there is no open dead letter, and the log has no act of "+
@@ -30,7 +35,7 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 		}
 	case last == nil && i.key == nil:
 		t.offend("%s has a dead letter, a claim or an act, and neither a registry row nor an attempt", i.id)
-	case last == nil && i.retired:
+	case last == nil && i.retired && !i.backdated:
 		// Its month has left the archive; the registry still has it.
 	case last == nil:
 		t.offend("%s (instruction %s, number %d of %s) is in the registry and nowhere else",
@@ -61,6 +66,10 @@ func (i *instruction) inFlight(claim row, o Options, t *tally) {
 	if !slices.Contains(i.flying, claim.no) {
 		t.offend("%s: claim %d is open, and no claim in flight leads the reaper to it", i.id, claim.no)
 		return
+	}
+	if claim.claimedAgo < -time.Minute { // the clocks of two servers may differ by that
+		t.offend("%s: claim %d is dated ahead of the database's clock, and no reaper repairs it before that time", i.id,
+			claim.no)
 	}
 	if claim.claimedAgo > o.InFlightMax {
 		t.offend("%s: claim %d is open for %d s; the reaper should have repaired it", i.id, claim.no,

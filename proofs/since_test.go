@@ -82,8 +82,8 @@ func TestRetired(t *testing.T) {
 	super := db.Conn(t, "")
 	if err := unguarded(t, super, func() error {
 		_, err := super.Exec(t.Context(), `
-			INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
-			VALUES (railhead.uuidv7_floor('2001-02-03'), 'old', 'old', 'retired', 1, sha256(''), railhead.payment_rail_key((SELECT rail_key_namespace FROM railhead.payment_outbox_settings), 'retired', 'old', 'old'))`)
+			INSERT INTO railhead.payment_outbox_keys (outbox_id, created_at, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
+			VALUES (railhead.uuidv7_floor('2001-02-03'), '2001-02-03', 'old', 'old', 'retired', 1, sha256(''), railhead.payment_rail_key((SELECT rail_key_namespace FROM railhead.payment_outbox_settings), 'retired', 'old', 'old'))`)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -124,6 +124,7 @@ type instruction struct {
 	flying    []int          // attempt numbers that are in flight, as the reaper would find them
 	acts      map[string]int // of operators, by kind
 	retired   bool           // its month has left the archive
+	backdated bool           // its id is of a time long before it was enqueued, so that it may look retired
 	// evidence is that of each resolution, oldest first.
 	evidence []evidence
 }
@@ -143,8 +144,9 @@ type waiting struct {
 	rail           string
 	attemptCount   int
 	outcomeUnknown bool
-	aside          bool // quarantined: never due again automatically
-	payload        bool // it carries one, or payment_outbox_instructions has it
+	aside          bool   // quarantined: never due again automatically
+	payload        bool   // it carries one, or payment_outbox_instructions has it
+	tooLate        string // the day on which it is due, if nothing can have set that; else empty
 }
 
 // letter is a dead letter. closedByAct: an operator closed it, after it was opened last.

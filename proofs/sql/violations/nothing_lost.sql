@@ -45,6 +45,12 @@ instructions AS (
   UNION
   SELECT c.outbox_id FROM conflicts c
 ),
+latest AS (
+  -- A caller or an operator sets a due time at most 366 days ahead; a profile may add its own waits.
+  SELECT statement_timestamp() + interval '367 days' + coalesce(max(greatest((f.profile ->> 'callback_deadline')::interval,
+    (f.profile #>> '{inquiry,not_before}')::interval)), interval '0') AS due
+  FROM {cell}.payment_rail_profiles f
+),
 known AS (
   SELECT i.outbox_id, k.outbox_id IS NOT NULL AS registered, k.instruction_id, k.participant_id, k.sequence_id,
     p.outbox_id IS NOT NULL AS waits, p.payload IS NOT NULL AS orders, p.next_attempt_at = 'infinity' AS aside,
@@ -52,10 +58,15 @@ known AS (
     d.outbox_id IS NOT NULL AS letter, coalesce(d.status NOT IN ('manual_replay', 'resolved'), false) AS open_letter,
     -- The act is younger than the letter and the failure. The clocks of two servers may differ by a minute.
     coalesce(o.closed_at >= greatest(d.opened_at, r.failed_at) - interval '1 minute', false) AS closed_by_act,
-    coalesce(i.outbox_id < h.id, false) AS retired,
-    f.outbox_id IS NOT NULL AS flying
+    -- An id has the time of the enqueue; one of a time long before that was changed.
+    coalesce(i.outbox_id < h.id AND to_timestamp(('x' || substr(replace(i.outbox_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+      >= k.created_at - interval '1 day', false) AS retired,
+    f.outbox_id IS NOT NULL AS flying,
+    CASE WHEN p.next_attempt_at <> 'infinity' AND p.next_attempt_at > t.due
+      THEN to_char(p.next_attempt_at AT TIME ZONE 'UTC', 'FMYYYY-MM-DD') END AS too_late
   FROM instructions i
   CROSS JOIN horizon h
+  CROSS JOIN latest t
   LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = i.outbox_id
   LEFT JOIN {cell}.v_outbox_pending p ON p.outbox_id = i.outbox_id
   LEFT JOIN lasts l ON l.outbox_id = i.outbox_id
@@ -71,6 +82,10 @@ UNION ALL
 SELECT format('%s is in pending and no row has its payload', k.outbox_id)
 FROM known k
 WHERE k.waits AND NOT k.orders
+UNION ALL
+SELECT format('%s is in pending and due on %s, later than a caller, a profile or an operator may set it', k.outbox_id, k.too_late)
+FROM known k
+WHERE k.too_late IS NOT NULL
 UNION ALL
 SELECT format('%s: row %s contradicts what was said before, there is no open dead letter, and the log has no act of an operator that settled it',
   c.outbox_id, c.attempt_no)
@@ -92,6 +107,8 @@ CROSS JOIN LATERAL (
         k.outbox_id, k.instruction_id, k.sequence_id, k.participant_id)
     WHEN k.state IN ({claim_states}) AND NOT k.flying THEN
       format('%s: claim %s is open, and no claim in flight leads the reaper to it', k.outbox_id, k.attempt_no)
+    WHEN k.state IN ({claim_states}) AND k.seconds < -60 THEN
+      format('%s: claim %s is dated ahead of the database''s clock, and no reaper repairs it before that time', k.outbox_id, k.attempt_no)
     WHEN k.state IN ({claim_states}) THEN
       CASE WHEN k.seconds > {in_flight_seconds}
         THEN format('%s: claim %s is open for %s s; the reaper should have repaired it', k.outbox_id, k.attempt_no, floor(k.seconds)) END
