@@ -117,11 +117,14 @@ func TestNextStep(t *testing.T) {
 			Now: now.Add(time.Second), ExpiresAt: reader.Moment{Time: now},
 			Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "everything"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
-			Now: now, ExpiresAt: reader.Moment{Time: now}, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+			Now: now, ExpiresAt: reader.Moment{Time: now}, SuspendedAt: now,
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before a relayer has confirmed that nothing is missing since the server was started or promoted": {
-			Now: now, ExpiresAt: reader.Moment{Time: now}, Unconfirmed: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+			Now: now, ExpiresAt: reader.Moment{Time: now}, Unconfirmed: true,
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
-			Now: now, ExpiresAt: reader.Moment{Time: now}, RepeatsSince: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+			Now: now, ExpiresAt: reader.Moment{Time: now}, RepeatsSince: now,
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller allows one send, and the database may have forgotten one that was made; it is due at 2026-11-21T09:00:00.000Z": {
 			Now: now, SuspendedAt: now, SendOnce: true,
 			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
@@ -131,7 +134,8 @@ func TestNextStep(t *testing.T) {
 		"SEND, due since 6.0s; never claimed before": { // nothing holds it
 			Now: now, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -6000}},
 		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire
-			Now: now, ExpiresAt: reader.Moment{Time: now}, Pending: &reader.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
+			Now: now, ExpiresAt: reader.Moment{Time: now},
+			Pending: &reader.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim quarantines it as UNCLAIMABLE; no running relayer serves rail wire": {
 			Attempts: failed, Pending: &reader.PendingRow{AttemptCount: 9, NextAction: "SEND", DueInMS: -5000},
 			NotClaimed: reader.WhyNotClaimed("wire", nil)},
