@@ -2,6 +2,7 @@ package reaper_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,12 +13,12 @@ import (
 // damage makes the archive refuse rows of instructions, each with its SQLSTATE.
 func (y *yard) damage(states map[payment.ID]string) {
 	y.t.Helper()
-	body := ""
+	var body strings.Builder
 	for id, state := range states {
-		body += `IF NEW.outbox_id = '` + id.String() + `' THEN
-			RAISE EXCEPTION USING ERRCODE = '` + state + `', MESSAGE = 'a damaged row'; END IF; `
+		body.WriteString(`IF NEW.outbox_id = '` + id.String() + `' THEN
+			RAISE EXCEPTION USING ERRCODE = '` + state + `', MESSAGE = 'a damaged row'; END IF; `)
 	}
-	y.do(`CREATE FUNCTION railhead.refuse_in_a_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ` + body + `RETURN NEW; END $$`)
+	y.do(`CREATE FUNCTION railhead.refuse_in_a_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ` + body.String() + `RETURN NEW; END $$`)
 	y.do(`GRANT EXECUTE ON FUNCTION railhead.refuse_in_a_test() TO PUBLIC`)
 	y.do(`CREATE TRIGGER refused_by_the_test BEFORE INSERT ON railhead.payment_outbox_attempts
 		FOR EACH ROW EXECUTE FUNCTION railhead.refuse_in_a_test()`)
