@@ -15,6 +15,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/door"
@@ -68,6 +69,9 @@ func start(ctx context.Context, db *pgtest.DB) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := accept(ctx, db); err != nil {
+		return nil, err
+	}
 	token, err := newToken(ctx, db)
 	if err != nil {
 		return nil, err
@@ -90,6 +94,17 @@ func start(ctx context.Context, db *pgtest.DB) (func() error, error) {
 		door.Close()
 		return err
 	}, nil
+}
+
+// accept makes the copied rows of the cell those on which a relayer sends.
+func accept(ctx context.Context, db *pgtest.DB) (err error) {
+	admin, err := pgx.Connect(ctx, db.URL(""))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
+	_, err = admin.Exec(ctx, install.Copied(migrations.DefaultCell))
+	return err
 }
 
 func newToken(ctx context.Context, db *pgtest.DB) (token string, err error) {
