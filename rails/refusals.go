@@ -88,8 +88,9 @@ func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Ti
 	if len(before) > 0 && (one.first.IsZero() || before[0].Before(one.first)) {
 		one.first = before[0]
 	}
-	passed := meanwhile || !one.first.IsZero() && r.passed.After(one.first)
-	if one.first.IsZero() {
+	again := !one.first.IsZero() // a first refusal ends nothing: the rail may refuse all from then on
+	passed := meanwhile || again && r.passed.After(one.first)
+	if !again {
 		one.first = now
 	}
 	if passed {
@@ -97,7 +98,7 @@ func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Ti
 	}
 	r.remember(id, one)
 	if passed {
-		return Refusal{OthersPass: true, OfOne: one.count > 0 && one.count+1 >= r.policy.PerInstruction}
+		return Refusal{OthersPass: true, OfOne: again && one.count > 0 && one.count+1 >= r.policy.PerInstruction}
 	}
 	r.inRow++
 	if len(r.of) < r.policy.Instructions {

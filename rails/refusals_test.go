@@ -88,6 +88,9 @@ func TestRefusedOnABusyRail(t *testing.T) {
 			r.accepts()
 			r.refused("refused for the "+[]string{"first", "second", "third"}[n]+" time", one, 3*time.Second, want)
 		}
+		r.sends.policy.PerInstruction = 1
+		r.accepts()
+		r.refused("one that may be the first of all", payment.NewID(), 3*time.Second, Refusal{OthersPass: true})
 	})
 }
 
