@@ -70,7 +70,7 @@ type RailRefusedPolicy struct {
 	After        int `json:"after"`
 	Instructions int `json:"instructions"` // at most After
 	// PerInstruction is how many refusals end one instruction while the rail answers
-	// others: 1 to MaxRailRefusals; default 5.
+	// others: 1 to MaxRailRefusals; default 5. The first refusal ends none, also with 1.
 	PerInstruction int `json:"per_instruction"`
 }
 

@@ -158,8 +158,9 @@ func (g *Guard) Rate() float64 {
 
 // Refused records that the rail refused our credentials, route or form in answer to a call for this
 // instruction that began at this time. The database has the refusals of before, by this process's
-// clock, in order. A refusal of a call that began before the latest accepted one, or before the rail was last
-// paused or resumed, counts for nothing: it is of another time.
+// clock, in order. A refusal of a call that began before the latest accepted one says nothing about the
+// rail, and counts for the instruction. One from before the rail was last paused or resumed counts for
+// nothing: it is of another time.
 func (g *Guard) Refused(action payment.Action, id payment.ID, before []time.Time, begun time.Time) Refusal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
