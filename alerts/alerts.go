@@ -167,12 +167,13 @@ func turns() []turn {
 
 // sender is a kind of component that alerts learn of by its own metrics.
 type sender struct {
-	Kind   string // in the label kind of railhead_components
-	Metric string // of which each such component exports one series for each cell
+	Kind      string // in the label kind of railhead_components
+	Component string // in the label component of railhead_build_info
 }
 
 func senders() []sender {
-	return []sender{{"relayer", "railhead_poll_wakeups_total"}, {"reaper", "railhead_reaper_unread_profiles"}}
+	return []sender{{"relayer", "relayer"}, {"reaper", "reaper"}, {"ingest", "api"}, {"callback", "callbacks"},
+		{"events", "events"}}
 }
 
 // burn is one severity of a budget's alert.
