@@ -55,6 +55,16 @@ func contentProofs() []Proof {
 			Ledger:     true, page: proveIdempotency, script: violations("idempotency"),
 		},
 		{
+			Name: "callers", Promise: roles,
+			Shows: "Every instruction that came over HTTP names a token of this cell that may enqueue for its participant, " +
+				"and that was in force when it was enqueued",
+			Expected: "no other token, none before it was created or more than a minute after its end",
+			Counts:   "instructions that came over HTTP",
+			Reads:    []string{"payment_outbox_keys", "payment_api_calls"}, Executes: []string{"api_tokens"},
+			Statements: []string{"sql/callers.sql"},
+			Ledger:     true, page: proveCallers, script: callers,
+		},
+		{
 			Name: "carried-keys", Promise: paidOnce,
 			Shows: "A participant that came from another cell has all of its keys here, as they were packed there, and none " +
 				"stands for one payment here and another one there",
@@ -148,6 +158,23 @@ func proveRailKeys(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally)
 		if derived != payment.ID(stored.Bytes) {
 			t.offend("%s: its rail key is %s, and %s is derived from its caller's key: the rail may have received another",
 				payment.ID(id.Bytes), payment.RailKey(payment.ID(stored.Bytes)), payment.RailKey(derived))
+		}
+		return nil
+	})
+	return err
+}
+
+func proveCallers(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
+	rows, err := tx.Query(ctx, s.sql("callers"), p.first, p.last)
+	if err != nil {
+		return err
+	}
+	var id pgtype.UUID
+	var violation *string
+	_, err = pgx.ForEachRow(rows, []any{&id, &violation}, func() error {
+		t.rows++
+		if violation != nil {
+			t.offend("%s: %s", payment.ID(id.Bytes), *violation)
 		}
 		return nil
 	})

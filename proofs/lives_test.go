@@ -171,6 +171,7 @@ func (l *life) everything() {
 
 	l.overHTTP("over-http-1", "key 1")
 	l.overHTTP("over-http-2", "key 2")
+	l.exec(l.operator, `SELECT railhead.revoke_api_token(left(encode(sha256('a token'), 'hex'), 16), 'its caller has gone')`)
 	l.claim(l.enqueue()) // in flight
 	l.inOrder()
 }

@@ -75,6 +75,14 @@ func inFlightSeconds(o Options) string {
 	return "(\n" + inlined(statement("sql/in_flight.sql", o.Cell)) + ")"
 }
 
+// callers is the statement of the proof of that name, over one page that holds all instructions.
+func callers(_ acl.Matrix, o Options) (string, error) {
+	first, last := payment.ID{}, payment.ID(lastOfAll)
+	return "SELECT format('%s: %s', c.outbox_id, c.violation) AS violation FROM (\n" +
+		inlined(statement("sql/callers.sql", o.Cell), "'"+first.String()+"'", "'"+last.String()+"'") +
+		"\n) c\nWHERE c.violation IS NOT NULL\n", nil
+}
+
 // part returns text that several files share.
 func part(name, cell string) string {
 	return strings.TrimRight(statement("sql/parts/"+name+".sql", cell), "\n")
