@@ -152,9 +152,9 @@ offences: postgres ## Break a cell in every way of proofs/offences.yaml, and see
 	  cat $(BIN)/offences.txt; exit $$status
 
 .PHONY: alerts
-alerts: programs postgres prometheus $(TESTBED) ## Break a running Railhead in one way for each alert; see it fire and resolve in Prometheus (FAULT=alert ARGS=-short)
+alerts: programs postgres prometheus $(TESTBED) ## Break a running Railhead in one way for each alert; see it fire and resolve in Prometheus (FAULT='alert|alert' ARGS=-short)
 	@scripts/install-faketime.sh >/dev/null
-	@$(TIMED) $(TESTBED) alerts -binaries $(BIN) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
+	@$(TIMED) $(TESTBED) alerts -binaries $(BIN) $(if $(FAULT),-fault '$(FAULT)') $(ARGS)
 
 .PHONY: journeys
 journeys: pgrun ## Type what newcomers type, as a caller, on call and as an auditor, on a make run of its own
@@ -165,9 +165,9 @@ console: programs postgres browser $(TESTBED) ## Go through every page, act and 
 	@$(TIMED) $(TESTBED) console -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(HAND),-hand $(HAND))
 
 .PHONY: console-clicks
-console-clicks: programs postgres browser $(TESTBED) ## Break a running Railhead as make alerts does; find each cause, runbook and act within five clicks of the console's first page (FAULT=alert ARGS=-short)
+console-clicks: programs postgres browser $(TESTBED) ## Break a running Railhead as make alerts does; find each cause, runbook and act within five clicks of the console's first page (FAULT='alert|alert' ARGS=-short)
 	@scripts/install-faketime.sh >/dev/null
-	@$(TIMED) $(TESTBED) console-clicks -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
+	@$(TIMED) $(TESTBED) console-clicks -binaries $(BIN) $(if $(PG_ROOT),-data $(PG_ROOT)) $(if $(FAULT),-fault '$(FAULT)') $(ARGS)
 
 .PHONY: screenshots
 screenshots: programs postgres browser $(TESTBED) ## Take pictures of the pages of the console in three widths, light and dark, into build/screenshots (HEIGHT=2400)

@@ -22,7 +22,7 @@ type ClickOptions struct {
 	Data     string // the folder for the data of the server; empty: /tmp
 	Browser  browser.Programs
 	Short    bool   // a few faults only, all of them at once
-	Only     string // the fault of that name only
+	Only     string // the faults of these names only, separated by |
 	Say      func(format string, args ...any)
 }
 
@@ -106,7 +106,7 @@ func (c *clicker) all(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if (!c.Short || r.short) && (c.Only == "" || c.Only == f.name) {
+		if (!c.Short || r.short) && named(c.Only, f.name) {
 			chosen = append(chosen, made{fault: f, route: r})
 		}
 	}

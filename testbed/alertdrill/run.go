@@ -30,7 +30,7 @@ type Options struct {
 	Root     string // the repository
 	Binaries string // the folder of railhead and railsim
 	Programs promrun.Programs
-	// Short runs a few faults only. Only runs the fault of that name.
+	// Short runs a few faults only. Only runs the faults of these names, separated by |.
 	Short bool
 	Only  string
 	// Keep leaves the folder of logs in place even if nothing failed.
@@ -125,11 +125,16 @@ func Run(ctx context.Context, o Options) (err error) {
 func (o Options) choose() []fault {
 	var chosen []fault
 	for _, f := range faults() {
-		if (!o.Short || f.short) && (o.Only == "" || o.Only == f.name) {
+		if (!o.Short || f.short) && named(o.Only, f.name) {
 			chosen = append(chosen, f)
 		}
 	}
 	return chosen
+}
+
+// named reports whether a fault is one of some, separated by |. The empty text names all.
+func named(some, fault string) bool {
+	return some == "" || slices.Contains(strings.Split(some, "|"), fault)
 }
 
 func (o Options) say(format string, args ...any) { fmt.Fprintf(o.Out, "alerts: "+format+"\n", args...) }

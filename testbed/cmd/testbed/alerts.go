@@ -23,7 +23,7 @@ func drillAlerts(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("testbed alerts", flag.ContinueOnError)
 	flags.StringVar(&o.Root, "root", ".", "the repository's `folder`")
 	flags.StringVar(&o.Binaries, "binaries", "build/bin", "`folder` of railhead and railsim")
-	flags.StringVar(&o.Only, "fault", "", "run this one only, by the `name` of its alert")
+	flags.StringVar(&o.Only, "fault", "", "only these, by the `names` of their alerts, separated by |")
 	flags.BoolVar(&o.Short, "short", false, "a few faults only, as in make test")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the logs of a run that went well")
 	if flags.Parse(args) != nil || flags.NArg() > 0 {

@@ -81,7 +81,7 @@ func clickConsole(ctx context.Context, args []string) int {
 	flags.StringVar(&o.Root, "root", ".", "the repository's `folder`")
 	flags.StringVar(&o.Binaries, "binaries", "build/bin", "`folder` of railhead and railsim")
 	flags.StringVar(&o.Data, "data", "", "`folder` for the data of the server; empty is /tmp")
-	flags.StringVar(&o.Only, "fault", "", "this one only, by the `name` of its alert")
+	flags.StringVar(&o.Only, "fault", "", "only these, by the `names` of their alerts, separated by |")
 	flags.BoolVar(&o.Short, "short", false, "a few faults only, as in make test")
 	if flags.Parse(args) != nil || flags.NArg() > 0 {
 		return exitUsage
