@@ -55,7 +55,9 @@ type LaneReport struct {
 	OpenMS  int64   `json:"open_ms,omitempty"`
 	Rate    float64 `json:"rate,omitempty"` // calls that may start per second; 0: no bound
 	// Suspended is why the lane is not claimed while the database may have lost sends, was
-	// not yet compared with the memory of components, or takes no outcomes.
+	// not yet compared with the memory of components, or takes no outcomes, or while the
+	// profile in force can't be used. Where none could be used since the start, version and
+	// slots are 0.
 	Suspended string `json:"suspended,omitempty"`
 	// StoppedMS is the wait until a lane whose rows could not be claimed is tried
 	// again; 0: it is not stopped.

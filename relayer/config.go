@@ -40,6 +40,13 @@ type Config struct {
 	RefreshEvery time.Duration
 	// NotifierTestEvery is the time between tests of LISTEN; default 1 min.
 	NotifierTestEvery time.Duration
+	// Serves reports whether this process has a configuration for a rail. It is asked before the rail's profile is
+	// read, so that one which this build can't read is no fault of a relayer that does not serve the rail. Nil: OpenRail
+	// alone says so, and a profile that can't be read counts as one of this process's rails.
+	Serves func(railType string) bool
+	// Stays is set if the relayer does not end at its start where none of its rails can be served, because other
+	// components work in the same process.
+	Stays bool
 	// StoreTimeout bounds one transaction; default 10 s.
 	StoreTimeout time.Duration
 	// FaultyAfter is how long an instruction can't be claimed by itself, by an error that may be its own, while others

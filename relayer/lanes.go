@@ -21,9 +21,6 @@ import (
 // Other relayers may serve it.
 var ErrNotServed = errors.New("this process has no configuration for the rail")
 
-// errBadLane reports a profile or configuration that can't be used.
-var errBadLane = errors.New("a rail can't be served")
-
 // lane is the queue of one rail as this process serves it.
 type lane struct {
 	profile rails.Profile
@@ -56,6 +53,7 @@ type lanes struct {
 	mu        sync.Mutex
 	byRail    map[string]*lane
 	notServed map[string]bool
+	unusable  map[string]bool // rails of this process whose profile in force can't be used
 	forgotten map[string]bool // rails that were served and of which the database no longer has a row
 	refreshed time.Time
 }
@@ -117,10 +115,11 @@ func (r *Relayer) openLanes(ctx context.Context, rows []outbox.RailRow, next out
 	}
 	var all []error
 	seen := make(map[string]bool, len(rows))
+	l.unusable = make(map[string]bool)
 	for _, row := range rows {
 		seen[row.RailType] = true
 		if err := r.refreshLane(ctx, row, next); err != nil {
-			all = append(all, err)
+			all, l.unusable[row.RailType] = append(all, err), true
 		}
 	}
 	for name, old := range l.byRail {
@@ -152,6 +151,10 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 			return nil
 		}
 	}
+	if r.config.Serves != nil && !r.config.Serves(row.RailType) {
+		r.leave(ctx, row.RailType) // whatever its profile, which may be of a later build
+		return nil
+	}
 	profile, err := rails.ParseProfile(row.Profile)
 	if err != nil {
 		return fmt.Errorf("%w: version %d of rail %s in the database: %w", errBadLane, row.ProfileVersion, row.RailType, err)
@@ -159,10 +162,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	profile.Version = row.ProfileVersion
 	rail, err := r.open(profile)
 	if errors.Is(err, ErrNotServed) {
-		if !l.notServed[row.RailType] {
-			r.log.InfoContext(ctx, "rail is not configured here: left to other relayers", "rail_type", row.RailType)
-			l.notServed[row.RailType] = true
-		}
+		r.leave(ctx, row.RailType)
 		return nil
 	}
 	if err != nil {
@@ -210,6 +210,16 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	r.log.InfoContext(ctx, "serving rail", "rail_type", row.RailType, "profile_version", row.ProfileVersion,
 		"concurrency", guard.Limit(), "render_version", rail.RenderVersion())
 	return nil
+}
+
+// leave leaves a rail that is not configured here to other relayers, and logs that once. The caller holds the lock of
+// the lanes.
+func (r *Relayer) leave(ctx context.Context, railType string) {
+	if r.lanes.notServed[railType] {
+		return
+	}
+	r.log.InfoContext(ctx, "rail is not configured here: left to other relayers", "rail_type", railType)
+	r.lanes.notServed[railType] = true
 }
 
 // inFlight counts the slots that are taken, those of earlier profiles included. The caller holds the lock of the lanes.

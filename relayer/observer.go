@@ -102,7 +102,8 @@ type LaneState struct {
 	// Rate is how many calls a second may be started now; 0 means no bound.
 	Rate float64
 	// Stopped is set if the lane is not claimed: it is suspended after a failover, its rows can't be
-	// claimed, or too many of its outcomes are not recorded yet.
+	// claimed, too many of its outcomes are not recorded yet, or its profile in force can't be used. Where none
+	// could be used since the start, Limit is 0.
 	Stopped bool
 }
 
@@ -118,8 +119,11 @@ func (r *Relayer) Lanes() []LaneState {
 		states = append(states, LaneState{
 			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
 			Rate:    one.guard.Rate(),
-			Stopped: one.queue.StoppedFor(now) > 0 || !allowed || r.overfull(one, held[name]) != "",
+			Stopped: one.queue.StoppedFor(now) > 0 || !allowed || l.unusable[name] || r.overfull(one, held[name]) != "",
 		})
+	}
+	for _, name := range l.unopened() {
+		states = append(states, LaneState{RailType: name, Stopped: true})
 	}
 	return states
 }
@@ -143,11 +147,17 @@ func (r *Relayer) laneReports() []outbox.LaneReport {
 			report.Suspended = cmp.Or(r.guard.Reason(),
 				"the database has not yet been compared with what the components remember")
 		}
+		if l.unusable[name] {
+			report.Suspended = cmp.Or(report.Suspended, unusableSays)
+		}
 		report.Suspended = cmp.Or(report.Suspended, r.overfull(one, held[name]))
 		if report.Breaker == string(rails.BreakerOpen) {
 			report.OpenMS = one.guard.WakeIn().Milliseconds()
 		}
 		reports = append(reports, report)
+	}
+	for _, name := range l.unopened() {
+		reports = append(reports, outbox.LaneReport{RailType: name, Suspended: unusableSays})
 	}
 	return reports
 }

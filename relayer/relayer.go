@@ -19,6 +19,7 @@
 package relayer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func New(config Config, store Store, notifier Notifier, open OpenRail, watch Obs
 // Run works until the context ends. It then stops claiming, lets sends finish within the drain
 // time, records their outcomes, and gives back what was never sent. It returns nil after an orderly
 // stop, and an error if the server can't be trusted with money, another build has migrated the
-// cell, or the configuration is invalid.
+// cell, the configuration is invalid, or at its start none of its rails can be served.
 func (r *Relayer) Run(ctx context.Context) error {
 	if err := r.once.Begin(); err != nil {
 		return err
@@ -140,6 +141,9 @@ func (r *Relayer) Run(ctx context.Context) error {
 func (r *Relayer) start(ctx context.Context) error {
 	for try := 0; ; try++ {
 		err := r.prepare(ctx)
+		if r.config.Stays || !r.lanes.servesNone() {
+			err = r.passOver(ctx, err)
+		}
 		if err == nil {
 			r.ready.Accept()
 			return nil
@@ -196,7 +200,7 @@ func (r *Relayer) Ready() error {
 	if age := r.beatAge(); age > r.budget.current().HeartbeatStale {
 		return fmt.Errorf("the last heartbeat was recorded %s ago", age.Round(time.Second))
 	}
-	if why := r.guard.Reason(); why != "" {
+	if why := cmp.Or(r.guard.Reason(), r.lanes.unserved()); why != "" {
 		return errors.New(why)
 	}
 	return nil

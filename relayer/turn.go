@@ -89,13 +89,8 @@ func (l *loop) upkeep(ctx context.Context) error {
 		if err := l.checkServer(ctx); err != nil {
 			return err
 		}
-		// A profile that can't be used stops its own lane alone. Nothing is claimed by the profile
-		// before it.
-		if err := l.refreshLanes(ctx); err != nil {
-			if !errors.Is(err, errBadLane) {
-				return err
-			}
-			l.log.ErrorContext(ctx, "a profile in force can't be used; its lane claims nothing until it can", "error", err)
+		if err := l.passOver(ctx, l.refreshLanes(ctx)); err != nil {
+			return err
 		}
 	}
 	if err := l.resolveDoubts(ctx); err != nil {

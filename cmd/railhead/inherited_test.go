@@ -78,7 +78,7 @@ func TestOpenedRailsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept inherited
-	open, err := railOpener(path, &kept)
+	open, _, err := railOpener(path, &kept)
 	if err != nil {
 		t.Fatal(err)
 	}

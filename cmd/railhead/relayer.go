@@ -22,7 +22,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	if err != nil {
 		return nil, nil, err
 	}
-	open, err := railOpener(s.RailsFile, s.rails)
+	open, serves, err := railOpener(s.RailsFile, s.rails)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,7 +48,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 		Poll: s.Poll, Coalesce: s.Coalesce, ClaimMax: s.ClaimMax, RecordMax: s.ClaimMax,
 		Asserted: s.asserted(), HeartbeatEvery: s.HeartbeatEvery, RefreshEvery: s.RefreshEvery,
 		NotifierTestEvery: s.NotifierTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"),
-		Tracer: s.traces.Tracer(),
+		Tracer: s.traces.Tracer(), Serves: serves, Stays: s.together,
 	}, store, notifier, open, set.Relayer(), log)
 	if err != nil {
 		store.Close()
@@ -59,15 +59,20 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 }
 
 // railOpener returns a function that opens the rails of the file, each with the profile
-// that is in force in the database and with what the rail before it has seen.
-func railOpener(path string, before *inherited) (relayer.OpenRail, error) {
+// that is in force in the database and with what the rail before it has seen, and one that
+// reports whether the file has a rail.
+func railOpener(path string, before *inherited) (open relayer.OpenRail, serves func(string) bool, err error) {
 	file, err := railconfig.Load(path, os.Getenv)
 	if err != nil {
-		return nil, usage(fmt.Errorf("RAILHEAD_RAILS_FILE: %w", err))
+		return nil, nil, usage(fmt.Errorf("RAILHEAD_RAILS_FILE: %w", err))
 	}
 	byType := make(map[string]railconfig.RailConfig, len(file.Rails))
 	for _, rail := range file.Rails {
 		byType[rail.RailType] = rail
+	}
+	serves = func(railType string) bool {
+		_, ok := byType[railType]
+		return ok
 	}
 	return func(profile rails.Profile) (rails.Rail, error) {
 		config, ok := byType[profile.RailType]
@@ -80,5 +85,5 @@ func railOpener(path string, before *inherited) (relayer.OpenRail, error) {
 		}
 		before.take(profile.RailType, rail)
 		return rail, nil
-	}, nil
+	}, serves, nil
 }

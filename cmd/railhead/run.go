@@ -120,7 +120,7 @@ func serveLogging(ctx context.Context, logTo io.Writer, kinds ...string) error {
 	if err != nil {
 		return err
 	}
-	s.logTo = logTo
+	s.logTo, s.together = logTo, len(kinds) > 1
 	cells, err := s.cells()
 	if err != nil {
 		return err

@@ -112,6 +112,8 @@ type settings struct {
 	traces *export.Traces // where a component's spans go
 	rails  *inherited     // what its rails go on with
 	logTo  io.Writer      // where a service logs
+	// together is set if other kinds of components work in the same process.
+	together bool
 }
 
 // readSettings reads the environment and returns every fault of it at once.

@@ -68,11 +68,14 @@ func (l *lanes) Describe(ch chan<- *prometheus.Desc) {
 func (l *lanes) Collect(ch chan<- prometheus.Metric) {
 	serving := *l.serving.Load()
 	for _, lane := range boundLanes(serving.Lanes()) {
+		gauge(ch, laneStopped, flag(lane.Stopped), lane.RailType)
+		if lane.Limit == 0 {
+			continue // it was never opened: what follows is of calls
+		}
 		gauge(ch, inFlight, float64(lane.Calls), lane.RailType)
 		gauge(ch, laneLimit, float64(lane.Limit), lane.RailType)
 		gauge(ch, freeSlots, float64(max(lane.Limit-lane.Calls, 0)), lane.RailType)
 		gauge(ch, laneRate, rateLimit(lane.Rate), lane.RailType)
-		gauge(ch, laneStopped, flag(lane.Stopped), lane.RailType)
 		for _, state := range rails.BreakerStates() {
 			gauge(ch, breaker, flag(lane.Breaker == state), lane.RailType, strings.ToLower(string(state)))
 		}
@@ -104,6 +107,9 @@ func boundLanes(all []relayer.LaneState) []relayer.LaneState {
 		switch {
 		case rest == nil:
 			rest = &relayer.LaneState{RailType: otherRail, Breaker: rails.BreakerClosed, Rate: lane.Rate}
+		case lane.Limit == 0: // never opened: it begins no call
+		case rest.Limit == 0:
+			rest.Rate = lane.Rate
 		case rest.Rate == 0 || lane.Rate == 0:
 			rest.Rate = 0 // one of them has no bound, so the sum has none
 		default:

@@ -210,3 +210,28 @@ func TestTurnIsOverdue(t *testing.T) {
 		}
 	}
 }
+
+// unopened is a relayer whose rails were never opened, and one with a bound of calls.
+type unopened []relayer.LaneState
+
+func (u unopened) Lanes() []relayer.LaneState         { return slices.Clone(u) }
+func (unopened) NotifierState() relayer.NotifierState { return relayer.NotifierListening }
+
+// TestUnopenedRail tests that a rail whose profile could not be used since the start is shown as held, and has no
+// calls; among those beyond the bound of rails it adds none.
+func TestUnopenedRail(t *testing.T) {
+	t.Parallel()
+	set := metrics.New("v1", "relayer")
+	set.Watch(unopened{
+		{RailType: "bank", Stopped: true}, {RailType: "WIRE", Stopped: true}, {RailType: "Z", Limit: 3, Rate: 7},
+	})
+	got := read(t, set, "").text
+	for text, want := range map[string]int{
+		`railhead_lane_held{rail="bank"} 1`: 1, `{rail="bank"`: 1, `railhead_lane_held{rail="other"} 1`: 1,
+		`railhead_rail_rate_limit{rail="other"} 7`: 1, `railhead_rail_free_slots{rail="other"} 3`: 1,
+	} {
+		if n := strings.Count(got, text); n != want {
+			t.Errorf("%s: %d times, want %d\n%s", text, n, want, got)
+		}
+	}
+}

@@ -26,7 +26,8 @@ type Lane struct {
 	BreakerOpenUntil time.Time `json:"breaker_open_until,omitzero"`
 	Rate             float64   `json:"rate,omitempty"` // calls that may start per second; 0: no bound
 	// Suspended is the relayer's reason not to claim the rail: the database may have lost
-	// sends, or was not compared yet.
+	// sends, or was not compared yet, too many outcomes are not recorded, or it can't use the
+	// profile in force.
 	Suspended string `json:"suspended,omitempty"`
 	// StoppedUntil is when a lane whose rows could not be claimed is tried again.
 	StoppedUntil time.Time `json:"stopped_until,omitzero"`
