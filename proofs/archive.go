@@ -1,6 +1,7 @@
 package proofs
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -18,7 +19,7 @@ var (
 	instructionFiles = []string{
 		"sql/page.sql", "sql/page_keys.sql", "sql/page_pending.sql", "sql/page_attempts.sql",
 		"sql/page_letters.sql", "sql/page_claims.sql", "sql/page_acts.sql", "sql/page_evidence.sql",
-		"sql/page_conflicts.sql", "sql/in_flight.sql", "sql/horizon.sql",
+		"sql/page_conflicts.sql", "sql/page_references.sql", "sql/in_flight.sql", "sql/horizon.sql",
 	}
 )
 
@@ -148,6 +149,11 @@ func proveTransitions(i *instruction, _ Options, t *tally) {
 
 func proveOneDispatched(i *instruction, _ Options, t *tally) {
 	t.rows++
+	if s := i.shared; s != nil {
+		// No violation: some rails give one reference to several payments.
+		t.noteOf(s.rail, fmt.Sprintf("rail %s: %s and %s were both dispatched under the rail's reference %s",
+			s.rail, s.earlier, i.id, s.reference))
+	}
 	n := 0
 	for _, r := range i.rows {
 		if r.state == payment.Dispatched {

@@ -25,10 +25,14 @@ func (s *session) load(ctx context.Context, tx pgx.Tx, p page) ([]*instruction, 
 	}{
 		{"page_keys", l.keys}, {"page_pending", l.pending}, {"page_attempts", l.attempts},
 		{"page_letters", l.letters}, {"page_claims", l.claims}, {"page_acts", l.acts},
-		{"page_evidence", l.evidence}, {"page_conflicts", l.conflicts},
+		{"page_evidence", l.evidence}, {"page_conflicts", l.conflicts}, {"page_references", l.references},
 	} {
 		into, take := part.each()
-		batch.Queue(s.sql(part.file), p.first, p.last).Query(func(rows pgx.Rows) error {
+		args := []any{p.first, p.last}
+		if part.file == "page_references" {
+			args = append(args, before(p.first, sharedWithin))
+		}
+		batch.Queue(s.sql(part.file), args...).Query(func(rows pgx.Rows) error {
 			if _, err := pgx.ForEachRow(rows, into, func() error { take(); return nil }); err != nil {
 				return fmt.Errorf("%s: %w", part.file, err)
 			}
@@ -115,6 +119,15 @@ func (l *loader) conflicts() ([]any, func()) {
 	var id pgtype.UUID
 	var no int
 	return []any{&id, &no}, func() { i := l.of(id); i.conflicts = append(i.conflicts, no) }
+}
+
+func (l *loader) references() ([]any, func()) {
+	var id, earlier pgtype.UUID
+	var s shared
+	return []any{&id, &s.rail, &s.reference, &earlier}, func() {
+		s.earlier = earlier.Bytes
+		l.of(id).shared = new(s)
+	}
 }
 
 func (l *loader) evidence() ([]any, func()) {

@@ -116,8 +116,9 @@ type tally struct {
 	first    []string // the first violations, at most shown of them
 	shown    int
 	notes    []string
-	logins   []string // as login=role; all of them, for the auditor to compare
-	noted    int      // notes in all, those beyond notesKept included
+	logins   []string       // as login=role; all of them, for the auditor to compare
+	noted    int            // notes in all, those that are not kept included
+	notedOf  map[string]int // the same by rail, of those that noteOf takes
 }
 
 const (
@@ -126,6 +127,8 @@ const (
 	// notesKept bounds its notes; a report has the number of the others. It is high, because
 	// each may be the one false resolution among many.
 	notesKept = 10_000
+	// notesOfRail bounds the notes of one rail, where each of its payments may have one.
+	notesOfRail = 1_000
 )
 
 func (t *tally) offend(format string, args ...any) {
@@ -140,6 +143,18 @@ func (t *tally) note(text string) {
 	if len(t.notes) < notesKept {
 		t.notes = append(t.notes, plain(text))
 	}
+}
+
+// noteOf is a note about a rail. One rail that has many leaves room for those of others.
+func (t *tally) noteOf(rail, text string) {
+	if t.notedOf == nil {
+		t.notedOf = make(map[string]int)
+	}
+	if t.notedOf[rail]++; t.notedOf[rail] > notesOfRail {
+		t.noted++
+		return
+	}
+	t.note(text)
 }
 
 // catalogue runs a statement that returns its own findings: each row is a summary

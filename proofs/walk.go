@@ -38,6 +38,19 @@ func sinceID(moment time.Time) pgtype.UUID {
 	return id
 }
 
+// sharedWithin is how long before a page instructions are looked for that were dispatched under the references of the
+// page's: each partition of the archive has an index of references of its own, so the time bounds how many are probed.
+const sharedWithin = 31 * 24 * time.Hour
+
+// before is the lowest id of an instruction enqueued so long before another one.
+func before(id pgtype.UUID, d time.Duration) pgtype.UUID {
+	var ms int64
+	for _, part := range id.Bytes[:6] {
+		ms = ms<<8 | int64(part)
+	}
+	return sinceID(time.UnixMilli(max(ms-d.Milliseconds(), 0)))
+}
+
 // next is the id after another one. None follows the last of all.
 func next(id pgtype.UUID) pgtype.UUID {
 	for n := range slices.Backward(id.Bytes[:]) {
@@ -127,6 +140,13 @@ type instruction struct {
 	backdated bool           // its id is of a time long before it was enqueued, so that it may look retired
 	// evidence is that of each resolution, oldest first.
 	evidence []evidence
+	shared   *shared // nil: no earlier instruction was dispatched under its reference
+}
+
+// shared is a reference of a rail under which an earlier instruction was dispatched as well.
+type shared struct {
+	rail, reference string
+	earlier         payment.ID
 }
 
 // evidence is the evidence by which an operator resolved an instruction.
