@@ -65,6 +65,10 @@ var meddlings = []string{
 	`DELETE FROM railhead.payment_outbox_claims WHERE {row}`,
 	`DELETE FROM railhead.payment_api_calls WHERE {row}`,
 	`UPDATE railhead.payment_api_calls SET idempotency_key = 'key {n}' WHERE {row}`,
+	`UPDATE railhead.payment_api_calls SET token_id = 'feedfeedfeedfeed' WHERE {row}`,
+	`UPDATE railhead.payment_outbox_keys SET created_at = created_at + (5 - {n}) * interval '1 hour'
+		WHERE instruction_id LIKE 'over-http-%'`,
+	`UPDATE railhead.payment_outbox_keys SET participant_id = 'mallory' WHERE instruction_id LIKE 'over-http-%'`,
 	`UPDATE railhead.payment_outbox_keys SET instruction_id = 'over-http-2' WHERE instruction_id = 'over-http-1'`,
 }
 

@@ -12,7 +12,7 @@ import (
 
 var ledgerProofs = []string{
 	"attempt-numbers", "transitions", "answers", "evidence", "sends", "operator-acts", "one-dispatched", "terminal",
-	"nothing-lost", "identity", "fingerprints", "rail-keys", "idempotency", "sequence", "order",
+	"nothing-lost", "identity", "fingerprints", "rail-keys", "idempotency", "callers", "sequence", "order",
 }
 
 // TestSince proves the later half of the instructions, in pages of every
