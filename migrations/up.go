@@ -33,6 +33,10 @@ type Step struct {
 // ErrNoOwner is returned if the roles were not created yet.
 var ErrNoOwner = errors.New("role " + OwnerRole + " does not exist: run railhead roles apply first")
 
+// ErrEncoding is returned for a new cell in a database whose encoding is not UTF8. A cell that is already in one is
+// migrated.
+var ErrEncoding = errors.New("the database can't have a new cell")
+
 // Changes are the changes of Up to a cell.
 type Changes struct {
 	Steps []Step
@@ -49,8 +53,8 @@ type Changes struct {
 // changed by hand. If the cell has a newer migration, it returns ErrOtherSchema and changes
 // nothing. If the cell was made by the files before the baseline and differs from it, it
 // returns ErrNotBaseline. It returns outbox.ErrUnfitServer, before it creates anything, on a
-// server that takes guards of the cell away, and ErrOtherSchema, at the end, if triggers were
-// disabled or dropped by hand.
+// server that takes guards of the cell away, ErrEncoding for a new cell in a database whose encoding is not UTF8, and
+// ErrOtherSchema, at the end, if triggers were disabled or dropped by hand.
 //
 // Concurrent calls wait for each other on goose's session lock, so Up is safe from any
 // number of processes and while relayers run. The login must be allowed to become
@@ -243,8 +247,8 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _
 	if err := engine.Check(ctx, conn, cell); err != nil {
 		return 0, err
 	}
-	var ownerThere, schemaThere, standby bool
-	var quoted string
+	var ownerThere, schemaThere, cellThere, standby bool
+	var quoted, encoding string
 	// With quote_all_identifiers the check for words of SQL below would refuse every name.
 	if _, err := conn.Exec(ctx, "SET quote_all_identifiers = off"); err != nil {
 		return 0, fmt.Errorf("preparing to migrate: %w", err)
@@ -255,8 +259,10 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _
 		return 0, fmt.Errorf("preparing to migrate: %w", err)
 	}
 	err := conn.QueryRow(ctx, `
-		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, quote_ident($2), pg_is_in_recovery(),
-			pg_backend_pid()`, OwnerRole, cell).Scan(&ownerThere, &schemaThere, &quoted, &standby, &pid)
+		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL,
+			to_regclass($2 || '.schema_migrations') IS NOT NULL, quote_ident($2), pg_is_in_recovery(),
+			getdatabaseencoding()::text, pg_backend_pid()`, OwnerRole, cell).
+		Scan(&ownerThere, &schemaThere, &cellThere, &quoted, &standby, &encoding, &pid)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("looking for the owner role: %w", err)
@@ -267,6 +273,9 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _
 		return 0, ErrNoOwner
 	case quoted != cell:
 		return 0, fmt.Errorf("%q can't name a cell: it is a word of SQL", cell)
+	case !cellThere && encoding != "UTF8":
+		return 0, fmt.Errorf("%w: its encoding is %s, which can't hold every text that callers and rails send; "+
+			"make one for the cell: CREATE DATABASE ... TEMPLATE template0 ENCODING 'UTF8'", ErrEncoding, encoding)
 	}
 	if !schemaThere {
 		_, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+cell+" AUTHORIZATION "+OwnerRole)

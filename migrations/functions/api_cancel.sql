@@ -1,6 +1,6 @@
 -- api_cancel(token_sha256 bytea, certificate bytea, outbox_id uuid, reason text) -> integer
 --   Cancels, as cancel_payment does, an instruction of one of the token's participants for a caller
---   over HTTP. The operator log names the token and the reason. Builds from before migration 49 call it.
+--   over HTTP. The operator log names the token and the reason. Builds from before migration 50 call it.
 -- errors:  RH030 the token is not in force, RH031 it is not for cancelling, RH010 the instruction
 --          does not exist, or is another participant's, RH020 it is in another cell (require_api_payment), 25001 above
 --          READ COMMITTED;

@@ -25,6 +25,7 @@ DECLARE
   amount   CONSTANT text COLLATE "C" := payload ->> 'amount';
   written  CONSTANT text COLLATE "C" := payload::text;
   folded   CONSTANT text COLLATE "C" := lower(written);
+  hidden   CONSTANT text := 'operators see the reason'; -- in place of one that may name persons
   missing  text COLLATE "C";
   facts    record;
 BEGIN
@@ -241,11 +242,13 @@ BEGIN
       AND UNBOUNDED FOLLOWING) || '.'
   INTO message, field, detail
   FROM (
-    -- Callers learn the logins of operators, and not for which persons they acted.
+    -- Callers learn the logins of operators, and not for which persons they acted. A text that is not apart in words,
+    -- as one of before migration 45, may name them.
     SELECT c.scope, c.closed_by, c.closed_at, c.closed_until,
-      CASE WHEN c.stops IS NULL THEN c.close_reason ELSE {cell}.text_of_stops(jsonb_build_object(
+      CASE WHEN c.stops IS NULL THEN hidden ELSE {cell}.text_of_stops(jsonb_build_object(
         'left_out', c.stops -> 'left_out', 'words', (
-          SELECT jsonb_agg(w.word - 'for' ORDER BY w.n)
+          SELECT jsonb_agg(w.word - 'for'
+            || CASE WHEN w.word ? 'whole' THEN jsonb_build_object('said', hidden) ELSE '{}' END ORDER BY w.n)
           FROM jsonb_array_elements(c.stops -> 'words') WITH ORDINALITY AS w(word, n)))) END AS close_reason,
       'YYYY-MM-DD"T"HH24:MI:SS"Z"' AS form,
       CASE c.scope WHEN 'cell' THEN 'everything' ELSE c.scope || ' ' || c.name END AS what

@@ -8,7 +8,7 @@
 --   add_stop, and '; and N more' counts them. The first and the newest are always there. If anything is
 --   cut or left out, the time of the newest word follows, so that each new word makes another text. A
 --   semicolon within a reason or a name, or a character that looks like one, is written as a comma: no part imitates
---   another one.
+--   another one. In a database whose encoding is neither UTF8 nor SQL_ASCII that holds for the semicolon alone.
 -- reads, writes, locks: nothing.
 -- called by: add_stop, pause_rail, pause_participant, close_enqueue, auto_pause_rail, reason_of_both,
 --            payment_outbox_violation.
@@ -20,9 +20,7 @@ DECLARE
   length_max CONSTANT integer := 2000;
   reason_max CONSTANT integer := 500;
   lengths CONSTANT integer[] := ARRAY[60, 90, 120, 160, 200, 250, 300, 400];
-  -- A semicolon, the Greek question mark, the Arabic, reversed and turned semicolons, and those of presentation forms.
-  semicolons CONSTANT text := E';\u037E\u061B\u204F\u2E35\uFE14\uFE54\uFF1B';
-  commas CONSTANT text := repeat(',', length(semicolons));
+  semicolons text := ';'; -- a pattern
   labels text[];
   reasons text[];
   whole boolean[];
@@ -33,10 +31,18 @@ DECLARE
   fitting text;
   shortened boolean;
 BEGIN
-  SELECT array_agg(translate(CASE WHEN w.n > 1 THEN w.login ELSE '' END
-      || coalesce(CASE WHEN w.n > 1 THEN ' ' ELSE '' END || 'for ' || left(w.person, 64), ''), semicolons, commas)
+  -- Other encodings can't hold all that looks like a semicolon; a literal of it, or chr(), would fail there where it is
+  -- read. Here they are in UTF-8, with | between them: the Greek question mark, the Arabic, reversed and turned
+  -- semicolons, and those of presentation forms.
+  IF getdatabaseencoding() IN ('UTF8', 'SQL_ASCII') THEN
+    semicolons := convert_from(decode('3B 7C CDBE 7C D89B 7C E2818F 7C E2B8B5 7C EFB894 7C EFB994 7C EFBC9B', 'hex'),
+      getdatabaseencoding());
+  END IF;
+  SELECT array_agg(regexp_replace(CASE WHEN w.n > 1 THEN w.login ELSE '' END
+      || coalesce(CASE WHEN w.n > 1 THEN ' ' ELSE '' END || 'for ' || left(w.person, 64), '') COLLATE "C",
+      semicolons, ',', 'g') ORDER BY w.n),
+    array_agg(CASE WHEN w.whole THEN w.said ELSE regexp_replace(w.said COLLATE "C", semicolons, ',', 'g') END
       ORDER BY w.n),
-    array_agg(CASE WHEN w.whole THEN w.said ELSE translate(w.said, semicolons, commas) END ORDER BY w.n),
     array_agg(w.whole ORDER BY w.n),
     array_agg(w.n ORDER BY w.newest, w.n) FILTER (WHERE w.n > 1),
     (array_agg(w.at ORDER BY w.n DESC))[1]
