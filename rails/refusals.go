@@ -15,6 +15,7 @@ import (
 type refusals struct {
 	policy payment.RailRefusedPolicy
 	passed time.Time // when the latest call began that got an answer about a payment; zero: none did
+	passes passes    // of such calls
 	// since is when the rail was paused or resumed; zero: it was not. A refusal of a call that began
 	// before proves nothing about the rail of now.
 	since  time.Time
@@ -27,7 +28,7 @@ type refusals struct {
 // turnedAway is what is remembered of an instruction that the rail refused.
 type turnedAway struct {
 	first time.Time // its first refusal
-	// since is when others passed after that, and after the last pause; count is its refusals since.
+	// since is when others first passed after that, and after the last pause; count is its refusals since.
 	since time.Time
 	count int
 }
@@ -46,8 +47,8 @@ type Refusal struct {
 	RailRefuses bool
 }
 
-// refusalsMax bounds the instructions that are remembered. Beyond it the oldest are dropped, and
-// their next refusal counts as the first again.
+// refusalsMax bounds the instructions that are remembered. Beyond it the oldest are dropped: what counts
+// of their refusals is then found from those that the database has.
 const refusalsMax = 1024
 
 func newRefusals(policy payment.RailRefusedPolicy) refusals {
@@ -58,6 +59,7 @@ func newRefusals(policy payment.RailRefusedPolicy) refusals {
 func (r *refusals) answered(begun time.Time) {
 	if begun.After(r.passed) {
 		r.passed = begun
+		r.passes.add(begun)
 	}
 	r.endRow()
 }
@@ -93,12 +95,12 @@ func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Ti
 	if !again {
 		one.first = now
 	}
-	if passed {
-		one.again(r.since, r.passed, before)
+	if again && passed {
+		r.again(&one, before)
 	}
 	r.remember(id, one)
 	if passed {
-		return Refusal{OthersPass: true, OfOne: again && one.count > 0 && one.count+1 >= r.policy.PerInstruction}
+		return Refusal{OthersPass: true, OfOne: one.count > 0 && one.count+1 >= r.policy.PerInstruction}
 	}
 	r.inRow++
 	if len(r.of) < r.policy.Instructions {
@@ -113,23 +115,27 @@ func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Ti
 
 // again counts a refusal after others have passed, and those that the database has. What was
 // counted before the last pause of the rail is forgotten: the rail may have refused all.
-func (o *turnedAway) again(paused, passed time.Time, before []time.Time) {
-	if o.since.Before(paused) {
-		o.since, o.count = time.Time{}, 0
+func (r *refusals) again(one *turnedAway, before []time.Time) {
+	if one.since.Before(r.since) {
+		one.since, one.count = time.Time{}, 0
 	}
-	if o.since.IsZero() {
-		if !passed.After(paused) {
+	if one.since.IsZero() {
+		if !r.passed.After(r.since) {
 			return
 		}
-		o.since = passed
+		from := one.first
+		if from.Before(r.since) {
+			from = r.since
+		}
+		one.since = r.passes.after(from, r.passed)
 	}
 	recorded := 0
 	for _, at := range before {
-		if at.After(o.since) {
+		if at.After(one.since) {
 			recorded++
 		}
 	}
-	o.count = max(o.count, recorded) + 1
+	one.count = max(one.count, recorded) + 1
 }
 
 func (r *refusals) remember(id payment.ID, one turnedAway) {

@@ -79,12 +79,12 @@ func TestRefusalsOfEarlierCalls(t *testing.T) {
 }
 
 // TestRefusedOnABusyRail tests that an instruction ends that the rail refuses while it takes calls which begin after
-// each of its own.
+// each of its own, once it was refused as often as the profile tolerates.
 func TestRefusedOnABusyRail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRefusing(t)
 		one := payment.NewID()
-		for n, want := range []Refusal{{OthersPass: true}, {OthersPass: true, OfOne: true}, {OthersPass: true, OfOne: true}} {
+		for n, want := range []Refusal{{OthersPass: true}, {OthersPass: true}, {OthersPass: true, OfOne: true}} {
 			r.accepts()
 			r.refused("refused for the "+[]string{"first", "second", "third"}[n]+" time", one, 3*time.Second, want)
 		}
@@ -133,4 +133,71 @@ func (r refusing) uncount(id payment.ID) {
 	one := r.sends.known[id]
 	one.count = 0
 	r.sends.known[id] = one
+}
+
+// TestRefusedWithManyOthers tests that each of more instructions than are remembered ends by as many refusals as the
+// profile tolerates, while others pass.
+func TestRefusedWithManyOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRefusing(t)
+		ids, before := make([]payment.ID, refusalsMax+100), make(map[payment.ID][]time.Time)
+		for n := range ids {
+			ids[n] = payment.NewID()
+		}
+		for _, want := range []int{0, 0, len(ids)} {
+			ended := 0
+			for _, id := range ids {
+				pass(100 * time.Millisecond)
+				say(t, r.Guard, 1, payment.ResultAccepted)
+				pass(100 * time.Millisecond)
+				if r.Refused(payment.ActionSend, id, before[id], time.Now()).OfOne {
+					ended++
+				}
+				before[id] = append(before[id], time.Now())
+			}
+			if ended != want {
+				t.Errorf("%d instructions end, want %d", ended, want)
+			}
+		}
+	})
+}
+
+// TestRefusedElsewhere tests an instruction of which the database alone has refusals: they count from when others first
+// passed after the first of them, and not if they are of a time in which nothing passed, or of before a pause.
+func TestRefusedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRefusing(t)
+		passes, ends := Refusal{OthersPass: true}, Refusal{OthersPass: true, OfOne: true}
+		times := func(n int) (all []time.Time) {
+			for range n {
+				pass(10 * time.Second)
+				all = append(all, time.Now())
+			}
+			return all
+		}
+		verdict := func(what string, before []time.Time, want Refusal) {
+			t.Helper()
+			pass(time.Second)
+			if got := r.Refused(payment.ActionSend, payment.NewID(), before, time.Now()); got != want {
+				t.Errorf("%s: %+v, want %+v", what, got, want)
+			}
+		}
+		r.accepts()
+		alone := times(30)
+		r.accepts()
+		verdict("all are from while nothing passed", alone, passes)
+		verdict("one is from after others passed", append(alone, times(1)...), ends)
+		later := times(1)
+		verdict("the first after the latest that passed", later, Refusal{})
+		r.accepts()
+		verdict("one, and others passed", later, passes)
+		r.accepts()
+		later = append(later, times(1)...)
+		r.accepts()
+		verdict("two, and others passed between them and after", later, ends)
+		r.Resumed()
+		r.accepts()
+		verdict("all are from before the pause", append(alone, later...), passes)
+		verdict("one is from after the pause", append(later, times(1)...), ends)
+	})
 }
