@@ -82,9 +82,9 @@ type Config struct {
 	// TraceURL is the address of a trace, with {trace_id} in place of its id, such as
 	// https://traces.example/trace/{trace_id}. Empty: pages have no links to traces.
 	TraceURL string
-	// TLS are the files of the certificate. Without them a proxy has to provide TLS, unless the
+	// TLS has the files of the certificate. Without it a proxy has to provide TLS, unless the
 	// console listens on a loopback address.
-	TLS service.TLSFiles
+	TLS *service.TLS
 	// ReportsFolder is where railhead prove --report files the reports of the cell; empty: none are shown. For New
 	// alone, as Cell.
 	ReportsFolder string

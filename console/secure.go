@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
-
-	"github.com/railhead-pay/railhead/internal/service"
 )
 
 // policy is the Content-Security-Policy: everything comes from the console itself, nothing inline.
@@ -81,7 +79,7 @@ func (s *Site) headers(h http.Header) {
 
 // secureCookies reports whether browsers reach the console by TLS.
 func (s *Site) secureCookies() bool {
-	return s.config.TLS != (service.TLSFiles{}) || strings.HasPrefix(s.config.PublicURL, "https://")
+	return s.config.TLS != nil || strings.HasPrefix(s.config.PublicURL, "https://")
 }
 
 // expects reports whether a request names a host of this console. A name that a foreign page made

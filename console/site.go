@@ -140,10 +140,7 @@ func (s *Site) Run(ctx context.Context) error {
 	}
 	s.loopback, s.at = isLoopback(listener.Addr().String()), s.address(listener.Addr())
 	s.log.InfoContext(ctx, "the console listens", "addr", listener.Addr().String(), "read_only", s.readOnly)
-	listener, err = s.config.TLS.Listen(service.AtMost(listener, s.config.ConnectionsMax))
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
+	listener = s.config.TLS.Listen(service.AtMost(listener, s.config.ConnectionsMax))
 	endpoint := service.Endpoint{
 		Name: "the console", Server: s.server(), Drain: func() time.Duration { return s.config.Drain },
 	}
@@ -157,7 +154,7 @@ func (s *Site) Run(ctx context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	parts := []func(ctx context.Context) error{
-		func(ctx context.Context) error { return endpoint.Serve(ctx, listener) },
+		func(ctx context.Context) error { return endpoint.Serve(ctx, listener) }, s.config.TLS.Watch,
 	}
 	for _, c := range s.consoles {
 		parts = append(parts, c.watch)
@@ -170,7 +167,7 @@ func (s *Site) server() *http.Server {
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: s.config.RequestTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // it would print what clients sent
+		ErrorLog: service.HandshakeLog(s.log),
 	}
 	server.RegisterOnShutdown(s.streams.end)
 	return server
@@ -181,7 +178,7 @@ func (s *Site) address(bound net.Addr) string {
 	switch {
 	case s.config.PublicURL != "":
 		return s.config.PublicURL
-	case s.config.TLS != (service.TLSFiles{}):
+	case s.config.TLS != nil:
 		return "https://" + bound.String()
 	default:
 		return "http://" + bound.String()
@@ -203,7 +200,7 @@ func (s *Site) checkAddress(addr net.Addr) error {
 				"client certificates", ErrExposed)
 		}
 	}
-	if s.config.TLS == (service.TLSFiles{}) && !s.secureCookies() {
+	if s.config.TLS == nil && !s.secureCookies() {
 		return fmt.Errorf("%w: sessions would go over the wire in the clear: set a certificate, or the public URL of the "+
 			"proxy with TLS in front of it, which begins with https", ErrExposed)
 	}

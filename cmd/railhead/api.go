@@ -30,6 +30,7 @@ type apiService struct {
 	store    apiStore
 	api      *api.API
 	cells    []*apiCell
+	tls      *service.TLS
 	log      *slog.Logger
 	draining atomic.Bool
 }
@@ -78,10 +79,14 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 		configs = append(configs, door.Cell{Setting: cell.Setting, Config: ledger.Config{URL: url, Cell: cell.Cell,
 			Name: "railhead-api", MaxConns: s.APIConns, Tracer: s.traces.Postgres()}})
 	}
-	a := &apiService{settings: s, log: log}
+	certificates, err := tlsOf("api", files, set, log)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	a := &apiService{settings: s, tls: certificates, log: log}
 	config := api.Config{
 		StoreTimeout: s.StoreTimeout, ConnectionsMax: s.APIConnectionsMax, StreamsMax: s.APIStreamsMax,
-		Origins: listOf(s.APIOrigins), EventKeys: keys, TLS: files,
+		Origins: listOf(s.APIOrigins), EventKeys: keys, TLS: certificates,
 	}
 	if s.Cells == "" {
 		err = a.ofOne(ctx, config, configs[0].Config, set)
@@ -330,6 +335,9 @@ func (a *apiService) Ready() error {
 	}
 	if len(failed) > 0 && len(failed) < len(a.cells) {
 		failed = append(failed, errSomeCells)
+	}
+	if len(failed) == 0 {
+		return stillReady(a.tls.Err())
 	}
 	return errors.Join(failed...)
 }

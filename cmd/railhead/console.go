@@ -39,7 +39,7 @@ func consoleCommand() *cobra.Command {
 const consoleConns = 8
 
 // newConsole creates the console of the cells that the process shows.
-func newConsole(ctx context.Context, s settings, _ *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
+func newConsole(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	logins, link, err := s.consoleLogins()
 	if err != nil {
 		return nil, nil, usage(err)
@@ -47,6 +47,11 @@ func newConsole(ctx context.Context, s settings, _ *metrics.Set, log *slog.Logge
 	if s.Cells != "" && s.ConsoleReports != "" {
 		return nil, nil, usage(errors.New("RAILHEAD_CONSOLE_REPORTS is the folder of one cell: with RAILHEAD_CELLS name " +
 			"one for each, such as RAILHEAD_CONSOLE_REPORTS_WEST"))
+	}
+	files := service.TLSFiles{Certificate: s.ConsoleCertFile, Key: s.ConsoleKeyFile, ClientCA: s.ConsoleClientCAFile}
+	certificates, err := tlsOf("console", files, set, log)
+	if err != nil {
+		return nil, nil, usage(err)
 	}
 	each, err := s.cells()
 	if err != nil {
@@ -67,7 +72,7 @@ func newConsole(ctx context.Context, s settings, _ *metrics.Set, log *slog.Logge
 		}
 		shown, ends = append(shown, one), append(ends, closeOne)
 	}
-	one, err := s.consoleOf(shown, logins, link, log)
+	one, err := s.consoleOf(shown, logins, link, certificates, log)
 	if err != nil {
 		end()
 		return nil, nil, usage(err)
@@ -109,7 +114,7 @@ func (s settings) consoleCell(ctx context.Context) (console.Cell, func(), error)
 
 // consoleOf is the console of cells: without RAILHEAD_CELLS of the only one.
 func (s settings) consoleOf(
-	cells []console.Cell, logins []console.Login, link *console.Link, log *slog.Logger,
+	cells []console.Cell, logins []console.Login, link *console.Link, certificates *service.TLS, log *slog.Logger,
 ) (service.Service, error) {
 	listen := func() (net.Listener, error) {
 		return listen("RAILHEAD_CONSOLE_ADDR", s.ConsoleAddr, s.ConsoleFile)
@@ -122,20 +127,31 @@ func (s settings) consoleOf(
 	}
 	config := console.Config{
 		Version: buildVersion(), PublicURL: s.ConsolePublicURL, Announce: announce, TraceURL: s.ConsoleTraceURL,
-		TLS: service.TLSFiles{Certificate: s.ConsoleCertFile, Key: s.ConsoleKeyFile, ClientCA: s.ConsoleClientCAFile},
+		TLS: certificates,
 	}
 	if s.Cells != "" {
 		site, err := console.NewSite(config, logins, cells, listen, log)
-		return consoleService{site}, err
+		return consoleService{site, certificates}, err
 	}
 	only := cells[0]
 	config.Cell, config.ReportsFolder, config.DatabaseSizeLimit = only.Schema, only.ReportsFolder, only.DatabaseSizeLimit
 	one, err := console.New(config, logins, only.Reader, only.Operator, listen, log)
-	return consoleService{one}, err
+	return consoleService{one, certificates}, err
 }
 
-// consoleService calls an address that others reach a fault of the settings.
-type consoleService struct{ service.Service }
+// consoleService calls an address that others reach a fault of the settings, and says what is at fault with the files
+// of TLS.
+type consoleService struct {
+	service.Service
+	tls *service.TLS
+}
+
+func (c consoleService) Ready() error {
+	if err := c.Service.Ready(); err != nil {
+		return err
+	}
+	return stillReady(c.tls.Err())
+}
 
 func (c consoleService) Run(ctx context.Context) error {
 	err := c.Service.Run(ctx)

@@ -56,7 +56,8 @@ func writeReadiness(w http.ResponseWriter, components []component) {
 			all = append(all, fmt.Errorf("%s: %w", each.name(), err))
 		}
 		before, seen := works[each.setting]
-		works[each.setting] = (err == nil || errors.Is(err, errSomeCells)) && (before || !seen)
+		ready := err == nil || errors.Is(err, errSomeCells) || errors.Is(err, errStillReady)
+		works[each.setting] = ready && (before || !seen)
 	}
 	if !slices.Contains(slices.Collect(maps.Values(works)), true) {
 		w.WriteHeader(http.StatusServiceUnavailable)

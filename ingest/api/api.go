@@ -77,7 +77,7 @@ type Config struct {
 	Cells          []string      // the settings of the cells that the store serves; none: it is one cell
 	IdleMax        time.Duration // without a byte of a request or space for an answer; 15 s
 	Drain          time.Duration // of requests under way at a stop; 20 s
-	TLS            service.TLSFiles
+	TLS            *service.TLS  // nil: a proxy in front of it has to provide it
 }
 
 func (c Config) withDefaults() Config {

@@ -146,7 +146,11 @@ func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	files := service.TLSFiles{Certificate: filepath.Join(dir, "api.pem"), Key: filepath.Join(dir, "api.key")}
 	first := writeCertificate(t, files, 1)
-	d := newDoor(t, api.Config{TLS: files})
+	kept, err := service.OpenTLS(files, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, api.Config{TLS: kept})
 	addr, _ := served(t, d)
 	client, sum := clientCertificate(t)
 	d.fake.token.Certificate = sum

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -16,15 +15,14 @@ func (a *API) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: a.handler, ReadHeaderTimeout: min(5*time.Second, a.config.IdleMax), ReadTimeout: a.config.IdleMax,
 		WriteTimeout: a.config.WaitMax + a.config.StoreTimeout + a.config.IdleMax, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
+		MaxHeaderBytes: 16 << 10, ErrorLog: service.HandshakeLog(a.log),
 	}
-	listener = service.AtMost(listener, a.config.ConnectionsMax)
-	listener, err := a.config.TLS.Listen(listener)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	return service.Endpoint{Name: "the API", Server: server, Drain: func() time.Duration {
+	listener = a.config.TLS.Listen(service.AtMost(listener, a.config.ConnectionsMax))
+	endpoint := service.Endpoint{Name: "the API", Server: server, Drain: func() time.Duration {
 		a.drain()
 		return a.config.Drain
-	}}.Serve(ctx, listener)
+	}}
+	return service.Together(ctx, a.config.TLS.Watch, func(ctx context.Context) error {
+		return endpoint.Serve(ctx, listener)
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/ingest/webhook"
 	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
@@ -86,6 +87,9 @@ func newWorld(t *testing.T) *world {
 	}
 	var _ callback.Observer = set.Callbacks([]string{celltest.Bank})
 	var _ api.Observer = set.API()
+	for _, listener := range []string{"api", "console"} {
+		set.TLS(listener, func() []service.TLSFile { return []service.TLSFile{{File: "certificate"}, {File: "client_ca"}} })
+	}
 	var _ webhook.Observer = set.Webhooks(webhook.File{Endpoints: []webhook.Endpoint{{ID: "shop"}}})
 	reader, err := reader.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema,
 		MaxConns: 1})
