@@ -33,6 +33,7 @@ var shownAt = map[string]place{
 	"RailheadComponentStale":            {"/components", "Components"},
 	"RailheadComponentStopped":          {"/components", "Components"},
 	"RailheadComponentRestarts":         {"/components", "Components"},
+	"RailheadCertificateExpires":        {"/components", "Components"},
 	"RailheadAPIFailing":                {"/database#logins", "Database"},
 	"RailheadTokenNotInForce":           {"/tokens", "Tokens"},
 	"RailheadCallbacksNotTaken":         {"/rails", "Rails"},

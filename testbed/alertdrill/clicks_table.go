@@ -206,6 +206,10 @@ func componentRoutes() []route {
 			fault: "RailheadComponentRestarts", cause: []string{toComponents}, says: []string{"callback"}, mend: byProcess,
 		},
 		{
+			fault: "RailheadCertificateExpires", cause: []string{toComponents},
+			says: []string{"railhead_tls_certificate_expires_timestamp_seconds"}, mend: "a renewed file in its place",
+		},
+		{
 			fault: "RailheadAPIFailing", cause: []string{toDatabase},
 			says: []string{"railhead_api_login", "it may not log in"},
 			mend: byServer,

@@ -52,6 +52,12 @@ func componentFaults() []fault {
 			heal:   func(context.Context, *world) error { return nil },
 		},
 		{
+			name: "RailheadCertificateExpires", about: "the certificate of an HTTP API expires in 15 minutes",
+			wants:  []string{"RailheadCertificateExpires/ticket", "RailheadCertificateExpires/page"},
+			inject: func(ctx context.Context, w *world) ([]string, error) { return w.expiringCertificate(ctx) },
+			heal:   func(_ context.Context, w *world) error { return w.certificate(90 * 24 * time.Hour) },
+		},
+		{
 			name: "RailheadAPIFailing", about: "the login of the HTTP API may not log in any more, while callers ask",
 			wants:  page("RailheadAPIFailing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.apiWithoutDatabase(ctx) },

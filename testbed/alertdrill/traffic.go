@@ -67,14 +67,15 @@ func (w *world) flow(ctx context.Context, rail string, n int) (stop func() error
 }
 
 // startAPI starts an API, in place of one that runs, and returns the URL of its instructions.
-func (w *world) startAPI(ctx context.Context) (url string, err error) {
+func (w *world) startAPI(ctx context.Context, more ...string) (url string, err error) {
 	if w.services["api"] != nil {
 		if err := w.stop("api"); err != nil {
 			return "", err
 		}
 	}
 	addrFile := filepath.Join(w.dir, "api-callers.addr")
-	if err := w.start(ctx, "api", "RAILHEAD_API_URL="+w.url("api"), "RAILHEAD_API_ADDR_FILE="+addrFile); err != nil {
+	more = append(more, "RAILHEAD_API_URL="+w.url("api"), "RAILHEAD_API_ADDR_FILE="+addrFile)
+	if err := w.start(ctx, "api", more...); err != nil {
 		return "", err
 	}
 	addr, err := os.ReadFile(addrFile)
