@@ -30,9 +30,9 @@
 // where further fields are allowed anywhere. Amounts are decimal strings with at most the digits of
 // their currency. The answers are
 //
-//	201 {"status":"EXECUTED","id":"RS000000000001","reference":"INV-1"}
-//	202 {"status":"ACCEPTED","id":...,"reference":...}                             provisional mode
-//	422 {"status":"REFUSED","id":...,"reference":...,"code":"AC04","message":...}
+//	201 {"status":"EXECUTED","id":"RS000000000001","reference":"INV-1","key":...}
+//	202 {"status":"ACCEPTED","id":...,"reference":...,"key":...}                   provisional mode
+//	422 {"status":"REFUSED","id":...,"reference":...,"key":...,"code":"AC04","message":...}
 //	400 {"status":"ERROR","code":"KEY_INVALID"|"INVALID"|"INCOMPLETE"|"ALREADY_EXISTS","message":...}
 //	401 {"status":"ERROR","code":"UNAUTHORISED",...}
 //	409 {"status":"ERROR","code":"KEY_REUSED"|"IN_FLIGHT"|"DUPL",...}

@@ -117,7 +117,7 @@ func (b *Bank) failAfter(w http.ResponseWriter, r *http.Request, act Fault, a an
 		}
 		b.writeAnswer(w, a)
 	case WrongReferenceAfter:
-		a.reply.Reference = other(a.reply.Reference)
+		a.reply.Reference, a.reply.Key = other(a.reply.Reference), other(a.reply.Key)
 		b.writeAnswer(w, a)
 	case HugeAfter:
 		huge(w, act)

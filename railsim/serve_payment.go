@@ -108,7 +108,7 @@ func (b *Bank) pay(p *payment, hit hits) (a *answer, decided bool) {
 func (b *Bank) firstAnswer(p *payment) answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := answer{reply: reply{ID: p.id, Reference: p.reference}}
+	a := answer{reply: reply{ID: p.id, Reference: p.reference, Key: p.key}}
 	switch {
 	case p.provisional:
 		a.status, a.reply.Status = http.StatusAccepted, "ACCEPTED"

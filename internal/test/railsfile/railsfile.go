@@ -39,7 +39,7 @@ const (
 	ByID  = "/payments/by-id/{reference}" // by its own reference
 )
 
-// The fields that a bank gets as the reference of a payment, and returns.
+// The fields that a bank gets as the reference of a payment. It gets the rail key in a header too, and returns it.
 const (
 	Key         = "rail_key"
 	Instruction = "instruction_id" // its ledger shows then who was paid twice, whatever keys were used
