@@ -78,7 +78,7 @@ func TestOpenedRailsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept inherited
-	open, _, err := railOpener(path, &kept)
+	open, _, err := railOpener(path, &kept, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

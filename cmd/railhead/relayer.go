@@ -22,7 +22,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	if err != nil {
 		return nil, nil, err
 	}
-	open, serves, err := railOpener(s.RailsFile, s.rails)
+	open, serves, err := railOpener(s.RailsFile, s.rails, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,8 +60,10 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 
 // railOpener returns a function that opens the rails of the file, each with the profile
 // that is in force in the database and with what the rail before it has seen, and one that
-// reports whether the file has a rail.
-func railOpener(path string, before *inherited) (open relayer.OpenRail, serves func(string) bool, err error) {
+// reports whether the file has a rail. One that rail apply would refuse today is logged, and goes on.
+func railOpener(
+	path string, before *inherited, log *slog.Logger,
+) (open relayer.OpenRail, serves func(string) bool, err error) {
 	file, err := railconfig.Load(path, os.Getenv)
 	if err != nil {
 		return nil, nil, usage(fmt.Errorf("RAILHEAD_RAILS_FILE: %w", err))
@@ -82,6 +84,12 @@ func railOpener(path string, before *inherited) (open relayer.OpenRail, serves f
 		rail, err := railconfig.Open(config, profile)
 		if err != nil {
 			return nil, err
+		}
+		if config.HTTP != nil {
+			if err := config.HTTP.Carries(profile); err != nil {
+				log.Warn("railhead rail check refuses what this rail sends or asks: change its file, and apply it", "rail_type",
+					profile.RailType, "error", err)
+			}
 		}
 		before.take(profile.RailType, rail)
 		return rail, nil

@@ -21,7 +21,7 @@ func (c Config) Agrees(profile rails.Profile) error {
 		all.refuse("http.inquiry", "says how to ask but profile.inquiry.max is 0: no inquiry would ever be made")
 	}
 	if body, err := compileTemplate(c.Send.Body, sendSources); err == nil && profile.Kind == rails.KindMessage {
-		for _, source := range amountSources {
+		for _, source := range append([]string{"currency"}, amountSources...) {
 			if body.root.mentions(source) {
 				all.refuse("http.send.body", "has %s, which a message need not have; take it from the payload: payload.amount?",
 					source)
@@ -35,18 +35,18 @@ func (c Config) Agrees(profile rails.Profile) error {
 		switch {
 		case c.Send.Response.Reference == "":
 			all.refuse("http.inquiry", "asks by reference but http.send.response.reference does not say where "+
-				"an answer has it: no inquiry would ever leave; name it, or ask by rail_key or instruction_id")
+				"an answer has it: no inquiry would ever leave; name it, or ask by rail_key")
 		case profile.Acceptance == payment.AcceptanceFinal:
 			all.refuse("http.inquiry", "asks by reference but acceptance is FINAL: what is asked about then had "+
-				"no answer, and so has no reference, and no inquiry would ever leave; ask by rail_key or instruction_id")
+				"no answer, and so has no reference, and no inquiry would ever leave; ask by rail_key")
 		}
 	}
 	return errors.Join(all...)
 }
 
-// amountSources are the sources that only a payment has for certain.
+// amountSources are the sources of the amount, which only a payment has for certain, as it has a currency.
 var amountSources = []string{
-	"currency", "amount.decimal", "amount.trimmed", "amount.minor", "amount.minor_text", "amount.number",
+	"amount.decimal", "amount.trimmed", "amount.minor", "amount.minor_text", "amount.number",
 }
 
 // needsReference reports whether no inquiry can be made without the bank's own reference.

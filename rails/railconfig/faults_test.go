@@ -81,6 +81,11 @@ func TestProfileAgainstEndpoint(t *testing.T) {
 		{"by a reference that is not read", "reference: transferId, " + search,
 			strings.Replace(search, "rail_key", "reference", 1),
 			"inquiry:\n        method: POST", "rails.1.http.inquiry asks by reference but http.send.response.reference"},
+		{"by what two participants may share", "/payments/by-key/{rail_key}", "/payments/{instruction_id}",
+			"inquiry:\n        method: GET", "rails.0.http.inquiry asks by instruction_id, which payments of two participants"},
+		{"an echo of it", "echo: reference\n          echo_is: rail_key\n      inquiry", "echo: reference\n          " +
+			"echo_is: instruction_id\n      inquiry", "echo_is: instruction_id",
+			"rails.0.http.send.response.echo_is is instruction_id"},
 	} {
 		text := strings.Replace(railconfig.Example(), c.old, c.new, 1)
 		if text == railconfig.Example() {

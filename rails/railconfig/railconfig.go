@@ -72,14 +72,6 @@ func Load(path string, getenv func(string) string) (File, error) {
 	return load(path, getenv, (*RailConfig).complete)
 }
 
-// LoadProfiles is like Load, for a file whose profiles are to be put in force. It also refuses a
-// profile that contradicts the rail's own endpoint, because no relayer could open such a rail.
-func LoadProfiles(path string, getenv func(string) string) (File, error) {
-	return load(path, getenv, func(rail *RailConfig) []error {
-		return append(rail.complete(), rail.disagreements()...)
-	})
-}
-
 func load(path string, getenv func(string) string, check func(*RailConfig) []error) (File, error) {
 	text, err := yamlstrict.ReadFile(path)
 	if err != nil {
@@ -222,21 +214,6 @@ func (c *RailConfig) complete() []error {
 		refuse("adapter is %q, must be %s, %s, %s or %s", c.Adapter, AdapterHTTP, AdapterNATS, AdapterKafka, AdapterNoop)
 	}
 	return all
-}
-
-// disagreements returns where the endpoint of a completed rail contradicts its profile, each with
-// the path of its field first.
-func (c *RailConfig) disagreements() []error {
-	switch {
-	case c.Adapter == AdapterHTTP && c.HTTP != nil:
-		return split(c.HTTP.Agrees(c.Profile))
-	case c.Adapter == AdapterNATS && c.NATS != nil:
-		return split(c.NATS.Agrees(c.Profile))
-	case c.Adapter == AdapterKafka && c.Kafka != nil:
-		return split(c.Kafka.Agrees(c.Profile))
-	default:
-		return nil
-	}
 }
 
 // split returns the errors that were joined.

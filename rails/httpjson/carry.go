@@ -1,0 +1,90 @@
+package httpjson
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// Carries returns a joined error of what the requests do not carry although the profile relies on it, and of what in
+// them two payments may share although it is to tell one from the other. Each error begins as those of Agrees, and
+// Carries expects what Agrees expects.
+//
+// Open does not ask it: a rail that is in force goes on, and its file is refused when it is checked or applied again.
+func (c Config) Carries(profile rails.Profile) error {
+	var all faults
+	sends, asks := c.carried()
+	keyless := !sends("rail_key")
+	const noKey = "but no send carries the rail key, so that the bank can recognise no repetition: " +
+		"give it by http.send.idempotency_header, or as rail_key in http.send.body or {rail_key} in http.send.path"
+	if keyless && profile.ResendOnUnknown == payment.ResendSameKey {
+		all.refuse("profile.resend_on_unknown", "is SAME_KEY "+noKey)
+	}
+	if keyless && profile.AnswerCoversKey {
+		all.refuse("profile.answer_covers_key", "is true "+noKey)
+	}
+	all.echo("http.send.response", c.Send.Response.Echo, c.Send.Response.EchoIs, keyless)
+	if profile.Kind != rails.KindMessage {
+		if !slices.ContainsFunc(amountSources, sends) && !sends("payload.amount") {
+			all.refuse("http.send.body", "has no amount, so that the bank is not told what to pay: add amount.decimal, "+
+				"another source of the amount, or payload.amount")
+		}
+		if !sends("currency") && !sends("payload.currency") && len(profile.Checks.Currencies) != 1 {
+			all.refuse("http.send.body", "has no currency, so that the bank can't tell one from another: add currency, "+
+				"or name the one that the rail takes in profile.checks.currencies")
+		}
+	}
+	if c.Inquiry == nil {
+		return errors.Join(all...)
+	}
+	switch {
+	case asks("rail_key") || c.Inquiry.needsReference():
+	case asks("instruction_id"):
+		all.refuse("http.inquiry", "asks by instruction_id, which payments of two participants may share, so that the bank "+
+			"can answer about another one: ask by rail_key or by the bank's reference")
+	default:
+		all.refuse("http.inquiry", "names no payment, so that the bank can answer about any: ask by rail_key or by the "+
+			"bank's reference")
+	}
+	for _, name := range []string{"rail_key", "instruction_id", "participant_id"} {
+		if asks(name) && !sends(name) {
+			all.refuse("http.inquiry", "asks by %s, which no send carries, so that the bank finds no payment by it: add it "+
+				"to http.send.body", name)
+		}
+	}
+	all.echo("http.inquiry.response", c.Inquiry.Response.Echo, c.Inquiry.Response.EchoIs, keyless)
+	return errors.Join(all...)
+}
+
+// echo refuses an echo that is not of one payment alone, or of what the bank was not sent.
+func (f *faults) echo(field, path, is string, keyless bool) {
+	switch {
+	case path == "":
+	case is != "rail_key":
+		f.refuse(field+".echo_is", "is %s, which payments of two participants may share, so that an answer about another "+
+			"one is believed: send the rail key, and read it here", is)
+	case keyless:
+		f.refuse(field+".echo", "is the rail key, which no send carries: the bank can't repeat it")
+	}
+}
+
+// carried returns which sources a send and an inquiry have, anywhere in their requests. What is no source is Validate's
+// to refuse.
+func (c Config) carried() (sends, asks func(source string) bool) {
+	send, _ := compileTemplate(c.Send.Body, sendSources)
+	sends = func(source string) bool {
+		return strings.Contains(c.Send.Path, "{"+source+"}") || send.root.mentions(source) ||
+			source == "rail_key" && c.Send.IdempotencyHeader != ""
+	}
+	if c.Inquiry == nil {
+		return sends, nil
+	}
+	ask, _ := compileTemplate(c.Inquiry.Body, inquirySources)
+	asks = func(source string) bool {
+		return strings.Contains(c.Inquiry.Path, "{"+source+"}") || ask.root.mentions(source)
+	}
+	return sends, asks
+}

@@ -1,0 +1,119 @@
+package httpjson_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/httpjson"
+)
+
+// TestRequestsOfOnePayment tests that requests are refused by which a bank could take one payment for another, or
+// could not do what the profile relies on, and that a rail of them that is in force is opened all the same.
+func TestRequestsOfOnePayment(t *testing.T) {
+	t.Parallel()
+	keyed := profile()
+	keyed.AnswerCoversKey, keyed.ResendOnUnknown = true, payment.ResendSameKey
+	keyed.KeyWindow = payment.Duration(24 * time.Hour)
+	euros, messages := profile(), profile()
+	euros.Checks.Currencies, messages.Kind = []string{"EUR"}, rails.KindMessage
+	keyless := func(c *httpjson.Config) {
+		c.Send.IdempotencyHeader, c.Send.Body["reference"], c.Send.Response.Echo = "", "instruction_id", ""
+	}
+	asks := func(c *httpjson.Config, sources ...string) {
+		c.Inquiry.Method, c.Inquiry.Path, c.Inquiry.Body = "POST", "/search", map[string]any{"q": []any{}}
+		for _, source := range sources {
+			c.Inquiry.Body["q"] = append(c.Inquiry.Body["q"].([]any), source)
+		}
+	}
+	const noKey, noAmount, noCurrency = "no send carries the rail key", "has no amount", "has no currency"
+	for name, test := range map[string]struct {
+		facts  rails.Profile
+		change func(*httpjson.Config)
+		want   []string // how each fault begins
+	}{
+		"the bank of the tests": {keyed, func(*httpjson.Config) {}, nil},
+		"no key": {keyed, keyless, []string{"profile.resend_on_unknown is SAME_KEY but " + noKey,
+			"profile.answer_covers_key is true but " + noKey, "http.inquiry asks by rail_key, which no send carries"}},
+		"no key, and nothing relies on it": {profile(), func(c *httpjson.Config) { keyless(c); c.Inquiry = nil }, nil},
+		"the key in the header":            {keyed, func(c *httpjson.Config) { c.Send.Body["reference"] = "instruction_id" }, nil},
+		"the key in the body":              {keyed, func(c *httpjson.Config) { c.Send.IdempotencyHeader = "" }, nil},
+		"the key in the path":              {keyed, func(c *httpjson.Config) { keyless(c); c.Send.Path = "/payments/{rail_key}" }, nil},
+		"the path names the instruction alone": {profile(), func(c *httpjson.Config) {
+			c.Send.Body["reference"], c.Inquiry.Path = "instruction_id", "/payments/{instruction_id}"
+		}, []string{"http.inquiry asks by instruction_id, which"}},
+		"the query names the instruction and the participant": {profile(), func(c *httpjson.Config) {
+			c.Send.Path = "/p/{participant_id}/{instruction_id}"
+			c.Inquiry.Path = "/p?who={participant_id}&id={instruction_id}"
+		}, []string{"http.inquiry asks by instruction_id, which"}},
+		"the body names the instruction, and the key": {profile(), func(c *httpjson.Config) {
+			c.Send.Body["id"] = "instruction_id"
+			asks(c, "instruction_id", "rail_key")
+		}, nil},
+		"the query names the key": {profile(), func(c *httpjson.Config) { c.Inquiry.Path = "/payments?key={rail_key}" }, nil},
+		"asked by what was not sent": {profile(), func(c *httpjson.Config) {
+			asks(c, "rail_key", "instruction_id", "participant_id")
+		}, []string{"http.inquiry asks by instruction_id, which no send",
+			"http.inquiry asks by participant_id, which no send"}},
+		"asked for the latest": {profile(), func(c *httpjson.Config) { c.Inquiry.Path = "/payments/latest" },
+			[]string{"http.inquiry names no payment"}},
+		"asked by the participant": {profile(), func(c *httpjson.Config) {
+			c.Send.Body["who"], c.Inquiry.Path = "participant_id", "/payments/{participant_id}"
+		}, []string{"http.inquiry names no payment"}},
+		"asked by the reference":            {taking(), func(c *httpjson.Config) { c.Inquiry.Path = "/payments/{reference}" }, nil},
+		"asked by the reference, in a body": {taking(), func(c *httpjson.Config) { asks(c, "reference") }, nil},
+		"asked by the reference, if there is one": {profile(), func(c *httpjson.Config) { asks(c, "reference?") },
+			[]string{"http.inquiry names no payment"}},
+		"echoes of the instruction": {profile(), func(c *httpjson.Config) {
+			c.Send.Response.EchoIs = "instruction_id"
+			c.Inquiry.Response.Echo, c.Inquiry.Response.EchoIs = "ref", "instruction_id"
+		}, []string{"http.send.response.echo_is is instruction_id, which",
+			"http.inquiry.response.echo_is is instruction_id, which"}},
+		"an echo that is not read": {profile(), func(c *httpjson.Config) { c.Inquiry.Response.EchoIs = "instruction_id" }, nil},
+		"an echo of what was not sent": {profile(), func(c *httpjson.Config) {
+			keyless(c)
+			c.Send.Response.Echo, c.Inquiry = "reference", nil
+		}, []string{"http.send.response.echo is the rail key, which no send carries"}},
+		"neither amount nor currency": {profile(), func(c *httpjson.Config) { c.Send.Body = map[string]any{"reference": "rail_key"} },
+			[]string{"http.send.body " + noAmount, "http.send.body " + noCurrency}},
+		"the payload's own": {profile(), func(c *httpjson.Config) {
+			of := []any{"payload.amount", map[string]any{"in": "payload.currency"}}
+			c.Send.Body = map[string]any{"key": "rail_key", "of": of}
+		}, nil},
+		"another amount of the payload": {profile(), func(c *httpjson.Config) { c.Send.Body["amount"] = "payload.fee.amount" },
+			[]string{"http.send.body " + noAmount}},
+		"one currency":   {euros, func(c *httpjson.Config) { delete(c.Send.Body, "currency") }, nil},
+		"any currency":   {profile(), func(c *httpjson.Config) { delete(c.Send.Body, "currency") }, []string{"http.send.body " + noCurrency}},
+		"minor units":    {profile(), func(c *httpjson.Config) { c.Send.Body["amount"] = "amount.minor" }, nil},
+		"a message":      {messages, func(c *httpjson.Config) { c.Send.Body = map[string]any{"reference": "rail_key"} }, nil},
+		"a message, too": {messages, func(c *httpjson.Config) { c.Inquiry.Path = "/latest" }, []string{"http.inquiry names no payment"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := config(t, "http://127.0.0.1:1")
+			test.change(&c)
+			c = c.WithDefaults()
+			var got []string
+			if joined, ok := c.Carries(test.facts).(interface{ Unwrap() []error }); ok {
+				for _, fault := range joined.Unwrap() {
+					got = append(got, fault.Error())
+				}
+			}
+			if !slices.EqualFunc(got, test.want, strings.HasPrefix) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+			if c.Inquiry == nil {
+				test.facts.Inquiry.Max = 0
+			}
+			if test.facts.Kind == rails.KindMessage {
+				c.Send.Body = map[string]any{"reference": "rail_key"} // its amount is refused by Agrees
+			}
+			if _, err := httpjson.Open(c, test.facts, getenv); err != nil {
+				t.Errorf("a rail in force is not opened: %v", err)
+			}
+		})
+	}
+}
