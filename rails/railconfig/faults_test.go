@@ -112,6 +112,69 @@ func TestProfileAgainstEndpoint(t *testing.T) {
 	}
 }
 
+// loadProfiles loads the text as a file whose profiles are to be put in force.
+func loadProfiles(t *testing.T, text string) (railconfig.File, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rails.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return railconfig.LoadProfiles(path, nil)
+}
+
+// TestCheckedProfileCanBeRead: what is put in force can be read back. The bounds hold for what is stored, with the
+// paths that are added from the body.
+func TestCheckedProfileCanBeRead(t *testing.T) {
+	wide := func(paths int, name string) string {
+		var body strings.Builder
+		for n := range paths {
+			fmt.Fprintf(&body, ", f%d: payload.f%d", n, n)
+		}
+		return fmt.Sprintf(`rails:
+  - rail_type: %s
+    adapter: http
+    profile: {acceptance: FINAL}
+    http:
+      base_url: https://bank.example
+      send:
+        path: /payments
+        body: {reference: rail_key, amount: amount.decimal, currency: currency%s}
+        response: {status: status, statuses: {EXECUTED: OK}, reference: id}
+`, name, body.String())
+	}
+	var codes []string
+	for n := range 30000 {
+		codes = append(codes, fmt.Sprintf("Q%07d: T", n))
+	}
+	long := strings.Replace(wide(1, "long"), "FINAL}", "FINAL, codes: {overrides: {"+strings.Join(codes, ", ")+"}}}", 1)
+	for name, test := range map[string]struct{ text, want string }{
+		"100 paths":       {wide(100, "wide"), ""},
+		"101 paths":       {wide(101, "wide"), "line 4: rails.0.profile could be read by no relayer once it is stored"},
+		"its bound":       {wide(101, "wide"), "checks.required has 101 paths, more than 100"},
+		"too long":        {long, "longer than 262144 bytes"},
+		"one fault alone": {strings.Replace(wide(101, "wide"), "FINAL", "FINALLY", 1), "profile.acceptance is"},
+	} {
+		file, err := loadProfiles(t, test.text)
+		if test.want != "" {
+			if !errors.Is(err, railconfig.ErrBadFile) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %.300v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		stored, err := file.Rails[0].Profile.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rails.ParseProfile(stored); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestLoadNeedsNoSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rails.yaml")
 	if err := os.WriteFile(path, []byte(example(t, "http://127.0.0.1:1")), 0o600); err != nil {
