@@ -36,6 +36,15 @@ var headerName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 // carried by itself, after a check of its form.
 var reservedHeaders = []string{"nats-", "railhead-", "kafka-", "traceparent", "tracestate"}
 
+// notCarried are names that adapters set as well. They were accepted before they were found to be there twice in a
+// message: a profile that lists one stays readable, and none is carried.
+var notCarried = []string{"content-type"}
+
+// NotCarried returns those of the listed headers that no rail carries, because adapters set them themselves.
+func (p Profile) NotCarried() []string {
+	return slices.DeleteFunc(slices.Clone(p.Headers), func(name string) bool { return !slices.Contains(notCarried, name) })
+}
+
 func checkHeaders(names []string) []error {
 	var all []error
 	if len(names) > MaxHeaders {
@@ -56,8 +65,8 @@ func checkHeaders(names []string) []error {
 }
 
 // Carried returns those of an instruction's headers, the text of a jsonb, that the profile lists. It
-// matches names in any case, and leaves out values that are empty, longer than MaxHeaderValue, or
-// not printable ASCII: callers write them, and a rail may give a line break a meaning. Of two names
+// matches names in any case, and leaves out those of NotCarried, and values that are empty, longer than MaxHeaderValue,
+// or not printable ASCII: callers write them, and a rail may give a line break a meaning. Of two names
 // that differ in case alone it takes the one in small letters, or else neither.
 func (p Profile) Carried(headers []byte) map[string]string {
 	if len(p.Headers) == 0 || len(headers) <= len("{}") {
@@ -73,6 +82,9 @@ func (p Profile) Carried(headers []byte) map[string]string {
 	}
 	carried := map[string]string{}
 	for _, name := range p.Headers {
+		if slices.Contains(notCarried, name) {
+			continue
+		}
 		value, exact := given[name]
 		if !exact && len(folded[name]) == 1 {
 			value = folded[name][0]

@@ -11,12 +11,15 @@ import (
 // LoadProfiles is like Load, for a file whose profiles are to be put in force. It also refuses a
 // profile that no relayer could open: one that contradicts the rail's own endpoint, or that can't be
 // read once it is stored. And it refuses requests by which two payments could be taken for one, see
-// [httpjson.Config.Carries]. With these a rail that is in force goes on.
+// [httpjson.Config.Carries], and headers that are not carried. With these a rail that is in force goes on.
 func LoadProfiles(path string, getenv func(string) string) (File, error) {
 	return load(path, getenv, func(rail *RailConfig) []error {
 		all := rail.complete()
 		if !slices.ContainsFunc(all, func(fault error) bool { return strings.HasPrefix(fault.Error(), "profile.") }) {
 			all = append(all, rail.unreadable()...)
+		}
+		for _, name := range rail.Profile.NotCarried() {
+			all = append(all, fmt.Errorf("profile.headers has %q, which adapters set themselves", name))
 		}
 		return append(all, rail.disagreements()...)
 	})

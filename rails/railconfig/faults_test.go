@@ -175,6 +175,27 @@ func TestCheckedProfileCanBeRead(t *testing.T) {
 	}
 }
 
+// TestHeaderOfAdapters: a header that adapters set themselves is refused when a profile is put in force. A profile with
+// it that is in force is read, and its message has the header once.
+func TestHeaderOfAdapters(t *testing.T) {
+	const listed = "headers: [x-tenant, content-type]"
+	text := strings.Replace(railconfig.Example(), "headers: [x-tenant]", listed, 1)
+	before, _, _ := strings.Cut(text, listed)
+	want := fmt.Sprintf("line %d: rails.2.profile.headers has \"content-type\"", 1+strings.Count(before, "\n"))
+	if _, err := loadProfiles(t, text); !errors.Is(err, railconfig.ErrBadFile) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	file, err := railconfig.Parse([]byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := file.Rails[2].Profile
+	got := profile.Carried([]byte(`{"Content-Type": "text/html", "x-tenant": "a"}`))
+	if len(got) != 1 || got["x-tenant"] != "a" {
+		t.Errorf("carried: %v", got)
+	}
+}
+
 func TestLoadNeedsNoSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rails.yaml")
 	if err := os.WriteFile(path, []byte(example(t, "http://127.0.0.1:1")), 0o600); err != nil {
