@@ -165,10 +165,19 @@ func index(key string) int {
 	return n
 }
 
-// CheckPath returns an error if a dotted path is invalid.
+// CheckPath returns an error if a dotted path is invalid. It refuses an index with a sign or blanks
+// before it, of which Find finds nothing: PostgreSQL takes it as a number, and counts a negative one
+// from the end.
 func CheckPath(path string) error {
-	if path == "" || len(path) > 200 || slices.Contains(strings.Split(path, "."), "") {
+	keys := strings.Split(path, ".")
+	if path == "" || len(path) > 200 || slices.Contains(keys, "") {
 		return fmt.Errorf("%q is no dotted path such as creditor.iban", path)
+	}
+	for _, key := range keys {
+		number := strings.TrimLeft(key, " \t\n\v\f\r+-")
+		if number != key && number != "" && strings.Trim(number, "0123456789") == "" {
+			return fmt.Errorf("%q has the index %q, must be digits alone: 0 is the first", path, key)
+		}
 	}
 	return nil
 }

@@ -30,6 +30,27 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestPathOfAnIndex: what PostgreSQL takes as an index into an array, and Find does not, is no path.
+func TestPathOfAnIndex(t *testing.T) {
+	doc, err := Parse([]byte(`{"items":[{"id":"x"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"items.0.id", "items.00.id", "a-1", "-", "-1a", "2024-01", "a b", "+"} {
+		if err := CheckPath(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, path := range []string{"items.-1.id", "items.+0.id", "items. 0.id", "items.\v0.id", "items.-0.id", "-1"} {
+		if err := CheckPath(path); err == nil || !strings.Contains(err.Error(), "index") {
+			t.Errorf("%q: %v", path, err)
+		}
+		if got, ok := doc.Text(path); ok {
+			t.Errorf("%q is the text %q", path, got)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": ``, "space": ` `, "half": `{"a":`, "two values": `{} {}`, "a tail": `{}x`, "a key twice": `{"a":1,"a":1}`,
