@@ -82,3 +82,30 @@ func TestLogTail(t *testing.T) {
 		}
 	}
 }
+
+// TestLogTailBehindATransaction: while a transaction with a number stays open, as one that was prepared and left, only
+// acts that came since the last look and are more than can be read make a tail fall behind.
+func TestLogTailBehindATransaction(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	open, err := d.Cell.Conn(t, "").Begin(t.Context())
+	d.must(err)
+	_, err = open.Exec(t.Context(), `SELECT pg_current_xact_id()`)
+	d.must(err)
+	tail, err := openReader(t, d.Cell).LogTail(reader.LogFilter{Limit: 1})
+	d.must(err)
+	_, _, err = tail.Begin(t.Context())
+	d.must(err)
+	for n, step := range []struct {
+		acts, told int
+		behind     bool
+	}{{6000, 6000, false}, {4000, 4000, false}, {0, 0, false}, {1, 1, false}, {10_001, 10_000, true}, {0, 0, false}} {
+		d.do(`INSERT INTO railhead.payment_operator_log (act, subject, reason)
+			SELECT 'PAUSE_RAIL', 'bank', 'x' FROM generate_series(1, $1::integer)`, step.acts)
+		told := 0
+		behind, err := tail.Read(t.Context(), func(reader.LoggedAct) error { told++; return nil })
+		d.must(err)
+		same(t, fmt.Sprintf("step %d: told", n), told, step.told)
+		same(t, fmt.Sprintf("step %d: fell behind", n), behind, step.behind)
+	}
+}

@@ -23,7 +23,8 @@ func logCommand() *cobra.Command {
 			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow\n" +
 			"it continues with the acts that commit from then on, also over an outage of the database, and ends by\n" +
 			"Ctrl-C with exit code 0. An act comes when its transaction commits, however long that takes; only one\n" +
-			"that is older than the newest 5,000 when the command begins does not. Connects with RAILHEAD_READER_URL.",
+			"does not that is older than the newest 5,000 when the command begins, or than the newest 10,000 when it\n" +
+			"commits. Connects with RAILHEAD_READER_URL.",
 		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment " +
 			"INV-1 -o jsonl\n  railhead log --follow",
 		Args: cobra.NoArgs,

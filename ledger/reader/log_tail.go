@@ -17,7 +17,8 @@ const (
 	// much the server's clock may be set back.
 	logOverlap = 15 * time.Second
 	// logDepth is how many acts from before it began a LogTail reads again while a transaction is in
-	// progress that had a number then. On a standby, which does not know that, it is always so many.
+	// progress that had a number then. On a standby, which does not know that, it reads them again each
+	// time, and what came since.
 	logDepth = 5_000
 )
 
@@ -77,7 +78,9 @@ func (t *LogTail) Begin(ctx context.Context) (acts []LoggedAct, cutShort bool, e
 }
 
 // Read calls emit for the acts that have become visible since the last Read, in the order of
-// their ids. If there are more than 10,000 to be read, it emits only the newest, and reports that.
+// their ids. It reads the newest 10,000 at most, and reports that older ones may be left out: those that
+// came since the last Read, if there are so many. An act that becomes visible only after 10,000 newer ones is not
+// emitted, and not reported.
 func (t *LogTail) Read(ctx context.Context, emit func(LoggedAct) error) (fellBehind bool, err error) {
 	look, err := t.look(ctx) // before the acts: what is not visible then is of a transaction that look counts
 	if err != nil {
@@ -87,6 +90,9 @@ func (t *LogTail) Read(ctx context.Context, emit func(LoggedAct) error) (fellBeh
 	if err != nil {
 		return false, err
 	}
+	full := len(acts) == logLimitMax
+	// If the oldest was emitted, all that came since the last Read are among these.
+	fellBehind = full && !t.emitted[acts[0].ActID]
 	for _, act := range acts {
 		if t.emitted[act.ActID] {
 			continue
@@ -97,7 +103,10 @@ func (t *LogTail) Read(ctx context.Context, emit func(LoggedAct) error) (fellBeh
 		}
 	}
 	t.advance(look)
-	return len(acts) == logLimitMax, nil
+	if full {
+		t.readFrom(acts[0].ActID) // the next Read reads nothing older
+	}
+	return fellBehind, nil
 }
 
 // advance moves the beginning of the next Read up to the mark once every transaction that was in
@@ -109,6 +118,11 @@ func (t *LogTail) advance(look logLook) {
 	}
 	from := payment.FloorID(t.mark.at.Add(-logOverlap))
 	t.mark = look
+	t.readFrom(from)
+}
+
+// readFrom moves the beginning of the next Read up, and forgets the acts before it.
+func (t *LogTail) readFrom(from payment.ID) {
 	if slices.Compare(from[:], t.from[:]) <= 0 {
 		return
 	}
