@@ -26,11 +26,12 @@ type HTTPConfig struct {
 	// Attempts is the maximum of attempts of one call, and of those of a batch in a row by which no
 	// instruction is answered for good; 0 is 6.
 	Attempts int
-	// Backoff is the wait before the second attempt, which doubles up to 10 s; 0 is 250 ms. Where the
-	// API asks for a longer one, such as by a quota, it is kept, up to two minutes.
+	// Backoff is the wait before the second attempt, which doubles up to 10 s; 0 is 250 ms, and more
+	// than 10 s is 10 s. Where the API asks for a longer one, such as by a quota, it is kept, up to two
+	// minutes.
 	Backoff time.Duration
 	// Timeout bounds one attempt, in addition to the time for which it asks the API to wait for
-	// an outcome; 0 is 15 s.
+	// an outcome, and to 20 ms for each instruction of a batch; 0 is 15 s, and more than a week is a week.
 	Timeout time.Duration
 }
 

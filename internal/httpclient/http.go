@@ -30,14 +30,16 @@ type Config struct {
 	Transport http.RoundTripper
 	// Attempts bounds the attempts of a call, and those of a batch in a row that end no line; 6.
 	Attempts int
-	// Backoff is the wait before the first repetition; it doubles up to 10 s; 250 ms.
+	// Backoff is the wait before the first repetition; it doubles up to 10 s, and more is 10 s; 250 ms.
 	Backoff time.Duration
-	// Timeout bounds one attempt, in addition to the time that it waits for an outcome; 15 s.
+	// Timeout bounds one attempt, in addition to the time that it waits for an outcome, and for each line of a
+	// batch; more than a week is a week; 15 s.
 	Timeout time.Duration
 }
 
 const (
 	backoffMax   = 10 * time.Second
+	timeoutMax   = 7 * 24 * time.Hour
 	askedMax     = 2 * time.Minute  // that an answer asks to wait for
 	waitMax      = 25 * time.Second // for an outcome, in one call
 	answerMax    = 4 << 20          // bytes, of an answer to anything but a batch
@@ -68,8 +70,8 @@ func NewHTTP(config Config) (*HTTP, error) {
 	}
 	config.BaseURL = strings.TrimRight(config.BaseURL, "/")
 	config.Attempts = cmp.Or(config.Attempts, 6)
-	config.Backoff = cmp.Or(config.Backoff, 250*time.Millisecond)
-	config.Timeout = cmp.Or(config.Timeout, 15*time.Second)
+	config.Backoff = min(cmp.Or(config.Backoff, 250*time.Millisecond), backoffMax)
+	config.Timeout = min(cmp.Or(config.Timeout, 15*time.Second), timeoutMax)
 	return &HTTP{config: config, client: &http.Client{
 		Transport:     config.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
