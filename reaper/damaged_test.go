@@ -67,7 +67,7 @@ func TestArchiveAtFaultQuarantinesNothing(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
 	states := make(map[payment.ID]string)
-	for range 4 {
+	for range 3 * eachInATurn {
 		states[y.enqueue()] = "XX000"
 	}
 	y.do(expireAll)
@@ -77,5 +77,41 @@ func TestArchiveAtFaultQuarantinesNothing(t *testing.T) {
 		if result, err := r.RunOnce(t.Context()); err == nil || result.Quarantined != 0 {
 			t.Fatalf("%+v, %v", result, err)
 		}
+	}
+}
+
+// eachInATurn is how many rows a turn tries one by one: of the first ones, and of those behind them.
+const eachInATurn = 20
+
+// TestManyDamagedRowsFirst tests rows that can't be ended for good, expired first, and are more than one turn tries:
+// the rows behind them are ended, and the first ones are quarantined.
+func TestManyDamagedRowsFirst(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"XX000", "23514"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t, sameKey)
+			states := make(map[payment.ID]string)
+			for range 3 * eachInATurn {
+				states[y.enqueue()] = state
+			}
+			y.do(expireAll)
+			for range 5 {
+				y.enqueue()
+			}
+			y.do(`UPDATE railhead.payment_outbox_pending SET expires_at = clock_timestamp()
+				WHERE expires_at IS NULL OR expires_at > clock_timestamp()`)
+			y.damage(states)
+			r := y.reaper(quick)
+			expired, quarantined := 0, 0
+			for begun := time.Now(); expired < 5 || quarantined < eachInATurn; time.Sleep(damagedFor / 10) {
+				if time.Since(begun) > 20*time.Second {
+					t.Fatalf("%d expired and %d quarantined after %s", expired, quarantined, time.Since(begun))
+				}
+				result, _ := r.RunOnce(t.Context()) // fails while none of those that it tries can be ended
+				expired, quarantined = expired+result.Expired, quarantined+result.Quarantined
+			}
+			same(t, "expired", expired, 5)
+		})
 	}
 }

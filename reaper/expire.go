@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
@@ -36,13 +37,23 @@ func (r *Reaper) expire(ctx context.Context, result *Result) error {
 
 // Bounds of a turn that expires rows one by one.
 const (
-	eachMax   = 20
-	lockedMax = 3 // rows that may wait for a lock, a second each
-	aloneMax  = 3 // rows that may be at fault although no other row could be ended
+	eachMax   = 20    // of the rows that expired first and, if none of those can be ended, of those behind them
+	behindMax = 1_000 // rows that expired first, behind which none is tried
+	lockedMax = 3     // rows that may wait for a lock, a second each
+	aloneMax  = 3     // rows that may be at fault although no other row could be ended
 )
 
+// eachAlone is what became of rows of which each was ended by itself.
+type eachAlone struct {
+	expired []outbox.Expired
+	failed  []service.Failed
+	untried []payment.ID
+	locked  int // of those that failed
+}
+
 // expireEach expires rows one by one, so that a row that the archive rejects does not keep the
-// others from expiring. It quarantines rows that are at fault (service.Suspects) for an operator. The
+// others from expiring. If none of the first can be ended, it tries some of those behind them, others in each turn. It
+// quarantines rows that are at fault (service.Suspects) for an operator. The
 // rest, such as those that another session has locked, are tried again in the next turn: if no row could be
 // ended, that is an error of this one, because the archive may be at fault. A row that was put back after its
 // payment ended is quarantined in any case: the fault is its own.
@@ -51,46 +62,62 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outb
 	if err != nil {
 		return nil, err
 	}
-	var failed []service.Failed
-	var untried []payment.ID
-	locked := 0
+	var turn eachAlone
+	if err := r.tryEach(ctx, result, ids, &turn); err != nil {
+		return turn.expired, err
+	}
+	if len(turn.expired) == 0 && len(turn.failed) > 0 && turn.locked < lockedMax {
+		behind, err := r.store.ExpiredIDs(ctx, behindMax)
+		if err != nil {
+			return nil, err
+		}
+		behind = slices.DeleteFunc(behind, func(id payment.ID) bool { return slices.Contains(ids, id) })
+		if err := r.tryEach(ctx, result, r.suspects.Behind(behind, eachMax), &turn); err != nil {
+			return turn.expired, err
+		}
+	}
+	faulty, rest := r.suspects.Judge(turn.failed, turn.untried, len(turn.expired) > 0)
+	for _, each := range faulty {
+		if err := r.quarantine(ctx, result, each); err != nil {
+			return turn.expired, err
+		}
+	}
+	if result.Unended = len(rest); len(rest) == 0 {
+		return turn.expired, nil
+	}
+	err = fmt.Errorf("instruction %s has expired, and can't be ended now: %w", rest[0].ID, rest[0].Err)
+	if len(turn.expired) == 0 {
+		return nil, err
+	}
+	r.log.WarnContext(ctx, "expired instructions can't be ended now", "instructions", len(rest), "first", err)
+	return turn.expired, nil
+}
+
+// tryEach ends each of these rows by itself, until too many waited for a lock.
+func (r *Reaper) tryEach(ctx context.Context, result *Result, ids []payment.ID, turn *eachAlone) error {
 	for n, id := range ids {
 		ended, err := r.store.ExpireOnly(ctx, r.config.WorkerID, id)
 		switch {
 		case err == nil:
-			expired = append(expired, ended...)
+			turn.expired = append(turn.expired, ended...)
 		case errors.Is(err, outbox.ErrPutBack):
 			if err := r.quarantine(ctx, result, service.Failed{ID: id, Err: err}); err != nil {
-				return expired, err
+				return err
 			}
 		case refused(err):
-			failed = append(failed, service.Failed{ID: id, Err: err})
+			turn.failed = append(turn.failed, service.Failed{ID: id, Err: err})
 			if errors.Is(err, outbox.ErrLockTimeout) {
-				locked++
+				turn.locked++
 			}
 		default:
-			return expired, err
+			return err
 		}
-		if locked == lockedMax {
-			untried = ids[n+1:]
-			break
-		}
-	}
-	faulty, rest := r.suspects.Judge(failed, untried, len(expired) > 0)
-	for _, each := range faulty {
-		if err := r.quarantine(ctx, result, each); err != nil {
-			return expired, err
+		if turn.locked == lockedMax {
+			turn.untried = ids[n+1:]
+			return nil
 		}
 	}
-	if result.Unended = len(rest); len(rest) == 0 {
-		return expired, nil
-	}
-	err = fmt.Errorf("instruction %s has expired, and can't be ended now: %w", rest[0].ID, rest[0].Err)
-	if len(expired) == 0 {
-		return nil, err
-	}
-	r.log.WarnContext(ctx, "expired instructions can't be ended now", "instructions", len(rest), "first", err)
-	return expired, nil
+	return nil
 }
 
 func (r *Reaper) quarantine(ctx context.Context, result *Result, row service.Failed) error {

@@ -16,7 +16,9 @@ import (
 
 // Limits of the recovery from a failed turn.
 const (
-	poisonHeads  = 3   // heads of each priority that must fail before the lane is at fault
+	poisonHeads  = 3   // heads of each priority that must fail before rows behind them are tried
+	behindHeads  = 500 // heads of each priority behind which no row is tried
+	behindMax    = 50  // of those, rows that one turn tries, and that must fail before the lane is at fault
 	putBackHeads = 500 // heads of each priority that are checked for rows that were put back
 	stuckMax     = 5   // outcomes of one turn that may run into another session's lock
 )
@@ -53,11 +55,11 @@ func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 		}
 		// Some rows were claimed and others not: a bad row would fail the next turn too.
 		works := err == nil
-		switch err := l.isolate(ctx, sends, name, reserved[name], works); {
+		switch tried, err := l.isolate(ctx, sends, name, reserved[name], works); {
 		case rejectedByServer(err):
 			wait := l.lanes.stop(name, time.Now())
-			l.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed",
-				"rail_type", name, "for", wait, "error", err)
+			l.log.ErrorContext(ctx, "lane stopped: none of its rows that were tried can be claimed",
+				"rail_type", name, "tried", tried, "for", wait, "error", err)
 		case err != nil:
 			return total, err
 		}
@@ -145,61 +147,92 @@ func (l *loop) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []
 	return claims, err
 }
 
+// eachAlone is what became of rows of which each was claimed by itself.
+type eachAlone struct {
+	failed  []service.Failed
+	untried []payment.ID
+	works   bool // rows could be claimed
+	unclear bool // another session has locked a row, or rows were put back
+}
+
 // isolate determines whether single rows are at fault. It claims each of the rows that a claim
-// takes first by itself. If one can be claimed, or works is set because others could, those that
+// takes first by itself and, if none of them can be claimed, some of the rows behind them, others in each turn. If
+// one can be claimed, or works is set because others could, those that
 // failed for what they have (outbox.IsOfRow) are quarantined for an operator; those that failed for
-// another reason are tried again. If none can, the lane is at fault, and isolate returns the cause. A
-// row that another session has locked proves neither; the next turn tries it again. A
+// another reason are tried again. If none can, the lane is at fault, and isolate returns the cause, and how many
+// failed. A row that another session has locked proves neither; the next turn tries it again. A
 // row that was put back after its payment ended is quarantined in any case: the fault is its own.
-func (l *loop) isolate(ctx, sends context.Context, name string, slots *reservation, works bool) error {
+func (l *loop) isolate(
+	ctx, sends context.Context, name string, slots *reservation, works bool,
+) (tried int, err error) {
 	heads, err := l.store.DueIDs(ctx, name, poisonHeads)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	suspects := l.suspects[name]
+	if suspects == nil {
+		suspects = &service.Suspects{After: l.config.FaultyAfter}
+		l.suspects[name] = suspects
+	}
+	turn := eachAlone{works: works}
+	if err := l.claimEach(ctx, sends, name, slots, heads, &turn); err != nil {
+		return 0, err
+	}
+	if !turn.works && len(turn.failed) > 0 {
+		behind, err := l.store.DueIDs(ctx, name, behindHeads)
+		if err != nil {
+			return 0, err
+		}
+		behind = slices.DeleteFunc(behind, func(id payment.ID) bool { return slices.Contains(heads, id) })
+		if err := l.claimEach(ctx, sends, name, slots, suspects.Behind(behind, behindMax), &turn); err != nil {
+			return 0, err
+		}
+	}
+	if turn.works {
+		l.lanes.works(name)
+	}
+	faulty, rest := suspects.Judge(turn.failed, turn.untried, turn.works)
+	for _, each := range faulty {
+		if err := l.quarantine(ctx, []payment.ID{each.ID}, each.Err); err != nil {
+			return 0, err
+		}
+	}
+	if turn.works || turn.unclear || len(rest) == 0 {
+		return 0, nil
+	}
+	return len(turn.failed), rest[0].Err
+}
+
+// claimEach claims each of these rows by itself, while there are free slots.
+func (l *loop) claimEach(
+	ctx, sends context.Context, name string, slots *reservation, ids []payment.ID, turn *eachAlone,
+) error {
 	one := map[string]*reservation{name: slots}
-	var failed []service.Failed
-	var untried []payment.ID
-	elsewhere := false
-	for n, id := range heads {
+	for n, id := range ids {
 		claim := l.request(one)
 		if len(slots.permits) == 0 {
-			untried = heads[n:]
-			break
+			turn.untried = append(turn.untried, ids[n:]...)
+			return nil
 		}
 		claim.Lanes[0].Free, claim.Lanes[0].Oldest = 1, 0
 		begun := clock.Now()
 		claims, err := l.claimOnce(ctx, claim, []payment.ID{id})
 		switch {
 		case err == nil:
-			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
+			turn.works, turn.unclear = turn.works || len(claims) > 0, turn.unclear || len(claims) == 0
 			l.launch(sends, one, claims, begun)
 		case outbox.IsPutBack(service.SQLState(err)):
 			if err := l.quarantinePutBack(ctx, name, err); err != nil {
 				return err
 			}
-			elsewhere = true
+			turn.unclear = true
 		case rejectedByServer(err):
-			failed = append(failed, service.Failed{ID: id, Err: err})
+			turn.failed = append(turn.failed, service.Failed{ID: id, Err: err})
 		default:
 			return err
 		}
 	}
-	if works {
-		l.lanes.works(name)
-	}
-	if l.suspects[name] == nil {
-		l.suspects[name] = &service.Suspects{After: l.config.FaultyAfter}
-	}
-	faulty, rest := l.suspects[name].Judge(failed, untried, works)
-	for _, each := range faulty {
-		if err := l.quarantine(ctx, []payment.ID{each.ID}, each.Err); err != nil {
-			return err
-		}
-	}
-	if works || elsewhere || len(rest) == 0 {
-		return nil
-	}
-	return rest[0].Err
+	return nil
 }
 
 // quarantinePutBack quarantines many rows at once: a restore of the pending table alone puts them

@@ -194,7 +194,8 @@ func TestLaneAtFault(t *testing.T) {
 	close(free.goOn)
 	w.second("other", free)
 	w.refuse(`rail_type <> 'bank'`)
-	for n := range 10 {
+	const rows = 80 // more than one turn tries
+	for n := range rows {
 		w.enqueue(fmt.Sprintf("instruction-%d", n))
 	}
 	w.run(config())
@@ -209,7 +210,7 @@ func TestLaneAtFault(t *testing.T) {
 	w.awaitTurns(5)
 	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
 	same(t, "waiting and due", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE rail_type = 'bank'
-		AND next_attempt_at <= clock_timestamp()`), 10)
+		AND next_attempt_at <= clock_timestamp()`), rows)
 	same(t, "rows", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'bank'`), 0)
 }
 

@@ -22,7 +22,9 @@ type Suspects struct {
 	// at fault.
 	Alone int
 
-	rows map[payment.ID]suspect
+	rows  map[payment.ID]suspect
+	at    int // of the rows behind the first ones, the next to be tried
+	tried int // how many of them this turn tries
 }
 
 type suspect struct {
@@ -34,6 +36,16 @@ type suspect struct {
 // suspectTurns is how many turns in a row a row has to fail in, whatever the error, before it is at fault.
 const suspectTurns = 3
 
+// Behind returns at most that many of the rows behind the first ones, to be tried if all of those failed. It moves on
+// after each turn in which no row passed, and begins again at the end, so that rows that fail hide none that may pass.
+func (s *Suspects) Behind(rows []payment.ID, most int) []payment.ID {
+	if s.at >= len(rows) {
+		s.at = 0
+	}
+	s.tried = min(most, len(rows)-s.at)
+	return rows[s.at : s.at+s.tried]
+}
+
 // Judge takes all rows that failed by themselves in one turn, those that the turn did not come to, and whether another
 // row passed in it. It returns the failed ones that are at fault, and the rest of them.
 //
@@ -42,6 +54,10 @@ const suspectTurns = 3
 // row, for After, while another row passed in one of them, or if at most Alone rows fail. Rows that are not among those
 // given are forgotten.
 func (s *Suspects) Judge(turn []Failed, untried []payment.ID, passed bool) (faulty, rest []Failed) {
+	if !passed {
+		s.at += s.tried
+	}
+	s.tried = 0
 	before := s.rows
 	s.rows = make(map[payment.ID]suspect, len(turn))
 	for _, id := range untried {

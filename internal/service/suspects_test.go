@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,4 +99,28 @@ func TestSuspectsNeedTurns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSuspectsBehind tests that turns in which no row passes try other rows behind the first ones, all of them in turn,
+// and that others stay with those among which one passed.
+func TestSuspectsBehind(t *testing.T) {
+	t.Parallel()
+	rows := make([]payment.ID, 7)
+	for n := range rows {
+		rows[n] = payment.NewID()
+	}
+	var s service.Suspects
+	for n, turn := range []struct {
+		rows, first, last int // of the rows, those that are tried
+		passed            bool
+	}{
+		{7, 0, 3, false}, {7, 3, 6, true}, {6, 3, 6, false}, {7, 6, 7, false}, {7, 0, 3, false}, {2, 0, 2, true},
+		{0, 0, 0, false},
+	} {
+		if got := s.Behind(rows[:turn.rows], 3); !slices.Equal(got, rows[turn.first:turn.last]) {
+			t.Errorf("turn %d: %s, want rows %d to %d of %s", n, got, turn.first, turn.last, rows)
+		}
+		s.Judge(nil, nil, turn.passed)
+		s.Judge(nil, nil, false) // a turn that tries none
+	}
 }
