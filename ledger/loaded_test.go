@@ -61,8 +61,7 @@ func TestLoadedRows(t *testing.T) {
 			// By builds that know no loaded rows, too. It is kept as what makes the map of cells doubtful.
 			d.must(d.exec.Suspend(t.Context(), "worker", outbox.CauseNewTimeline, "never accepted", server.Now))
 			same(t, "cause", d.text(`SELECT cause || ': ' || detail FROM railhead.payment_outbox_suspensions`),
-				"ROWS_MISSING: the rows were accepted in other tables of this server: a dump was loaded since, or the "+
-					"database was copied")
+				"ROWS_MISSING: rows were accepted in other tables than these: a dump was loaded since, or the database was copied")
 			since := d.suspendedAt()
 			d.must(d.exec.Suspend(t.Context(), "another", outbox.CauseNewTimeline, "never accepted", server.Now))
 			same(t, "since", d.suspendedAt(), since)

@@ -23,7 +23,17 @@ func inEncoding(t *testing.T, encoding string) *pgx.ConnConfig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := strings.ToLower(fmt.Sprintf("rhe_%s_%d", encoding, time.Now().UnixNano()))
+	name := onServer(t, config, encoding, "TEMPLATE template0 ENCODING '"+encoding+"' LC_COLLATE 'C' LC_CTYPE 'C'")
+	there := config.Copy()
+	there.Database = name
+	there.RuntimeParams["client_encoding"] = "UTF8" // as that of every service
+	return there
+}
+
+// onServer makes a database, dropped when the test ends, and returns its name.
+func onServer(t *testing.T, config *pgx.ConnConfig, what, as string) string {
+	t.Helper()
+	name := strings.ToLower(fmt.Sprintf("rhe_%s_%d", what, time.Now().UnixNano()))
 	on := func(ctx context.Context, sql string) {
 		t.Helper()
 		conn, err := pgx.ConnectConfig(ctx, config)
@@ -35,13 +45,9 @@ func inEncoding(t *testing.T, encoding string) *pgx.ConnConfig {
 			t.Fatal(err)
 		}
 	}
-	on(t.Context(), fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C'", name,
-		encoding))
+	on(t.Context(), "CREATE DATABASE "+name+" "+as)
 	t.Cleanup(func() { on(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)") })
-	there := config.Copy()
-	there.Database = name
-	there.RuntimeParams["client_encoding"] = "UTF8" // as that of every service
-	return there
+	return name
 }
 
 // existing makes the beginning of a cell of builds that did not look at the encoding.

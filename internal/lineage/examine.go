@@ -44,7 +44,7 @@ func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recal
 	switch {
 	case server.AcceptedAt.IsZero() && memory.SystemIdentifier == "":
 		return finding{cause: outbox.CauseNewTimeline, detail: "the server is " + server.SystemIdentifier +
-			fmt.Sprintf(" on timeline %d, which was never accepted", server.Timeline)}
+			fmt.Sprintf(" on timeline %d, which was not accepted with the present rows", server.Timeline)}
 	case memory.SystemIdentifier != "" && memory.SystemIdentifier != server.SystemIdentifier:
 		return finding{cause: outbox.CauseNewServer, detail: was + " and " + is}
 	case memory.SystemIdentifier != "" && memory.Timeline != server.Timeline:

@@ -146,15 +146,15 @@ func (g *Guard) Look(ctx context.Context) error {
 			return err
 		}
 		g.setReported(server)
-		if finding.cause != "" {
-			g.log.ErrorContext(ctx, "lanes suspended: the database may have lost committed rows", "cause", cause,
-				"detail", detail, "system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
-		}
 		if server, err = g.store.CheckServer(ctx); err != nil {
 			g.waitBecause(detail)
 			return err
 		}
 		open, suspended = server.OpenSuspension()
+		if finding.cause != "" && suspended { // the database may know a better cause
+			g.log.ErrorContext(ctx, "lanes suspended: the database may have lost committed rows", "cause", open.Cause,
+				"detail", open.Detail, "system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
+		}
 	}
 	g.adopt(ctx, server, open, suspended, finding)
 	if reported {

@@ -1,6 +1,7 @@
 package lineage_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type ledger struct {
 	asked  outbox.Remembered        // what Recall was asked for last
 	opened []outbox.SuspensionCause // anew, or taken over
 	openOn outbox.Server            // the start of the server on which the last one was
+	keeps  outbox.SuspensionCause   // the cause that is kept in place of a reported one; "": that one
 	again  []time.Time              // of each call that found the same one open: since when an acceptance counts
 	before string                   // the call that fails before it has an effect
 	after  string                   // the call that fails after it
@@ -75,7 +77,7 @@ func (l *ledger) Suspend(
 		}
 		l.opened = append(l.opened, cause)
 		if !open {
-			l.suspend(cause, detail)
+			l.suspend(cmp.Or(l.keeps, cause), detail)
 		}
 		l.server.Suspensions[0].ServerStartedAt, l.server.Suspensions[0].Timeline = l.server.StartedAt, l.server.Timeline
 		l.openOn = l.server
@@ -200,6 +202,24 @@ func TestFirstStart(t *testing.T) {
 	is(t, "never accepted", g, false, true, false)
 	if len(l.opened) != 1 || l.opened[0] != outbox.CauseNewTimeline {
 		t.Errorf("opened %v", l.opened)
+	}
+}
+
+// TestCauseThatIsKept: the log has the cause that the database keeps, which knows whether other tables were accepted.
+func TestCauseThatIsKept(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.server.AcceptedAt = time.Time{}
+	l.keeps = outbox.CauseRowsMissing
+	var text strings.Builder
+	g, err := lineage.New(lineage.Config{Name: "relayer-1"}, l, slog.New(slog.NewTextHandler(&text, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, g)
+	is(t, "in other tables", g, false, true, false)
+	if got := text.String(); !strings.Contains(got, "cause=ROWS_MISSING") || strings.Contains(got, "NEW_TIMELINE") {
+		t.Errorf("the log of a suspension that is kept as ROWS_MISSING: %s", got)
 	}
 }
 

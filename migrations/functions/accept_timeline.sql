@@ -19,9 +19,10 @@
 --          none of that time was accepted; or if no component has compared this start. RH020 in a
 --          directory of cells, if the map was not compared, or payments of other cells are pending or claimed.
 --          55P03 after 5 s of waiting for a lock.
--- reads:   outbox_heartbeats; payment_cells, what require_confirmed_map reads, payment_buckets, payment_paused_participants,
---          payment_packed_participants, payment_bucket_moves, payment_cell_changes, payment_outbox_keys,
---          and of a cell that is in a directory every row of payment_outbox_pending and payment_outbox_claims.
+-- reads:   outbox_heartbeats, what server_is_settled reads; payment_cells, what require_confirmed_map reads,
+--          payment_buckets, payment_paused_participants, payment_packed_participants,
+--          payment_bucket_moves, payment_cell_changes, payment_outbox_keys, and of a cell that is in a
+--          directory every row of payment_outbox_pending and payment_outbox_claims.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text, since timestamptz DEFAULT NULL)
@@ -55,8 +56,17 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer') AND NOT {cell}.server_is_settled() THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = 'the server was started or promoted, and no relayer has confirmed since that nothing is missing: '
-          'what it may have forgotten is not known yet',
+        MESSAGE = CASE
+          WHEN {cell}.timeline_accepted_at(accept_timeline.system_identifier, accept_timeline.timeline) IS NOT NULL
+          THEN 'the server was started, and no relayer has confirmed since that nothing is missing: what it may have '
+            'forgotten is not known yet'
+          WHEN EXISTS (
+            SELECT FROM {cell}.payment_accepted_timelines t
+            WHERE t.system_identifier = accept_timeline.system_identifier AND t.timeline = accept_timeline.timeline)
+          THEN 'rows were accepted in other tables than these: a dump was loaded, or the database was copied, and no '
+            'relayer has compared since: what may be missing is not known yet'
+          ELSE 'these rows were never accepted on this server and timeline, and no relayer has compared since: what may '
+            'be missing is not known yet' END,
         HINT = 'Start a relayer, or wait until one has compared the server with what it remembers. If lanes are '
           'suspended then, compare with the rails what was sent since known_until of payment_outbox_suspensions, '
           'and repeat this.';
@@ -122,9 +132,11 @@ BEGIN
           'ELSEWHERE and the outbox_id of this cell is only here; with another outbox_id it is in a third cell, too.';
     END IF;
   END IF;
+  -- A row that says that the cell was made here may be there, and count no longer.
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, database_oid, table_oid, reason)
-  VALUES (accept_timeline.system_identifier, accept_timeline.timeline, {cell}.database_oid(),
-    '{cell}.payment_accepted_timelines'::regclass, accept_timeline.reason)
+  SELECT accept_timeline.system_identifier, accept_timeline.timeline, {cell}.database_oid(),
+    '{cell}.payment_accepted_timelines'::regclass, accept_timeline.reason
+  WHERE {cell}.timeline_accepted_at(accept_timeline.system_identifier, accept_timeline.timeline) IS NULL
   ON CONFLICT DO NOTHING;
   UPDATE {cell}.payment_outbox_suspensions s
   SET accepted_at = clock_timestamp(), accepted_by = session_user, reason = accept_timeline.reason

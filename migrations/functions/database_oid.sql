@@ -2,8 +2,7 @@
 --   The OID of the database of this session. A copy of a database has another one, as a database has into which a dump
 --   is loaded. Tables that are loaded into a database of the same OID have other OIDs.
 -- reads, writes, locks: nothing.
--- called by: timeline_accepted_at, server_is_settled, suspend_outbox, accept_timeline, map_is_confirmed, confirm_map,
---            refresh_outbox_rules.
+-- called by: timeline_accepted_at, accept_timeline, map_is_confirmed, confirm_map, refresh_outbox_rules.
 CREATE OR REPLACE FUNCTION {cell}.database_oid() RETURNS oid
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

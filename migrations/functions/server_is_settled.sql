@@ -5,7 +5,7 @@
 --   with its memory (no other component has one), or an operator has accepted it since. A cell on which no relayer has run has
 --   sent nothing. While the rows are not known to be complete, a payment that seems not to have
 --   been sent may have been sent, and must not be ended for that reason.
--- reads:   payment_outbox_suspensions, payment_accepted_timelines, outbox_heartbeats.   locks: nothing.
+-- reads:   payment_outbox_suspensions, outbox_heartbeats, and what timeline_accepted_at reads.   locks: nothing.
 -- called by: executor (before it expires an instruction), callbacks and readers (before
 --          they report that a row does not exist), owner's functions.
 CREATE OR REPLACE FUNCTION {cell}.server_is_settled() RETURNS boolean
@@ -17,10 +17,8 @@ AS $$
 BEGIN
   RETURN (
     SELECT NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
-      AND EXISTS (
-        SELECT FROM {cell}.payment_accepted_timelines t
-        WHERE t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
-          AND t.timeline = {cell}.server_timeline() AND t.table_oid = t.tableoid AND t.database_oid = {cell}.database_oid())
+      AND {cell}.timeline_accepted_at((SELECT c.system_identifier::text FROM pg_control_system() c),
+        {cell}.server_timeline()) IS NOT NULL
       AND (
         EXISTS (
           SELECT FROM {cell}.outbox_heartbeats h

@@ -60,10 +60,10 @@ BEGIN
       WHERE s.accepted_at > looked_at AND s.accepted_at <= clock_timestamp()
         AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
     OR cause = 'NEW_TIMELINE' AND EXISTS (
-      SELECT FROM {cell}.payment_accepted_timelines t
-      WHERE t.accepted_at > looked_at AND t.accepted_at <= clock_timestamp() AND t.timeline = {cell}.server_timeline()
-        AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
-        AND t.table_oid = t.tableoid AND t.database_oid = {cell}.database_oid())
+      SELECT
+      FROM pg_control_system() c
+      CROSS JOIN {cell}.timeline_accepted_at(c.system_identifier::text, {cell}.server_timeline()) AS t(accepted_at)
+      WHERE t.accepted_at > looked_at AND t.accepted_at <= clock_timestamp())
   THEN
     RETURN NULL;
   END IF;
@@ -78,14 +78,15 @@ BEGIN
     RETURN same.suspension_id;
   END IF;
   -- Of this server and timeline only other tables were accepted: these were loaded from a dump, or copied.
-  IF cause = 'NEW_TIMELINE' AND (
-    SELECT NOT bool_or(t.table_oid = t.tableoid AND t.database_oid = {cell}.database_oid())
+  IF cause = 'NEW_TIMELINE' AND EXISTS (
+    SELECT
     FROM {cell}.payment_accepted_timelines t
+    JOIN pg_control_system() c ON t.system_identifier = c.system_identifier::text
     WHERE t.timeline = {cell}.server_timeline()
-      AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c))
+      AND {cell}.timeline_accepted_at(t.system_identifier, t.timeline) IS NULL)
   THEN
     cause := 'ROWS_MISSING';
-    detail := 'the rows were accepted in other tables of this server: a dump was loaded since, or the database was copied';
+    detail := 'rows were accepted in other tables than these: a dump was loaded since, or the database was copied';
   END IF;
   INSERT INTO {cell}.payment_outbox_suspensions AS s
     (worker_id, cause, detail, system_identifier, timeline, server_started_at, known_until)
