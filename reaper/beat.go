@@ -119,3 +119,7 @@ func (r *Reaper) status() string {
 }
 
 func (r *Reaper) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }
+
+// Unsaved returns for how long what is remembered of the server could not be written to StateFile; 0: it is written, or
+// there is no file.
+func (r *Reaper) Unsaved() time.Duration { return r.guard.Unsaved() }

@@ -94,3 +94,7 @@ func (r *Relayer) testNotifier(ctx context.Context) {
 		}
 	}
 }
+
+// Unsaved returns for how long what is remembered of the server could not be written to StateFile; 0: it is written, or
+// there is no file.
+func (r *Relayer) Unsaved() time.Duration { return r.guard.Unsaved() }

@@ -57,5 +57,5 @@ func newCallbacks(
 		store.Close()
 		return nil, nil, usage(err)
 	}
-	return one, store.Close, nil
+	return remembering(one, "callbacks", set), store.Close, nil
 }

@@ -32,5 +32,5 @@ func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		store.Close()
 		return nil, nil, usage(err)
 	}
-	return one, store.Close, nil
+	return remembering(one, "reaper", set), store.Close, nil
 }

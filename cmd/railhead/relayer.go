@@ -55,7 +55,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 		return nil, nil, usage(err)
 	}
 	set.Watch(one)
-	return one, store.Close, nil
+	return remembering(one, "relayer", set), store.Close, nil
 }
 
 // railOpener returns a function that opens the rails of the file, each with the profile

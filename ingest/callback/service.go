@@ -163,3 +163,7 @@ func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 
 // Ready returns nil if the database accepts callbacks, and otherwise the reason why it doesn't.
 func (s *Service) Ready() error { return s.heart.Ready() }
+
+// Unsaved returns for how long what is remembered of the server could not be written to StateFile; 0: it is written, or
+// there is no file.
+func (s *Service) Unsaved() time.Duration { return s.guard.Unsaved() }

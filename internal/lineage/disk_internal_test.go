@@ -169,4 +169,31 @@ func TestFailingDisk(t *testing.T) {
 	if memory, found, err := load(file); err != nil || !found || memory.AttemptNo != 0 {
 		t.Errorf("the file has %+v, %t, %v", memory, found, err)
 	}
+	if g.Unsaved() <= 0 {
+		t.Error("it is not said that the memory is not saved")
+	}
+	d.fails = false
+	g.adopt(t.Context(), outbox.Server{SystemIdentifier: "8", Timeline: 1, Now: time.Unix(9, 0)}, outbox.Suspension{},
+		false, finding{})
+	if g.Unsaved() != 0 {
+		t.Errorf("the memory is saved, and it is said not to be for %s", g.Unsaved())
+	}
+}
+
+// TestFullDiskAtTheStart: a folder on a full disk takes an empty file, and no memory.
+func TestFullDiskAtTheStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "relayer.json")
+	if err := os.Symlink("/dev/full", file+".probe"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Config{Name: "relayer-1", File: file}, nil, slog.New(slog.DiscardHandler)); !ErrBadMemory(err) {
+		t.Errorf("it starts: %v", err)
+	}
+	if _, err := os.Lstat(file + ".probe"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the probe is left: %v", err)
+	}
+	if _, err := New(Config{Name: "relayer-1", File: file}, nil, slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
 }

@@ -71,6 +71,7 @@ type Guard struct {
 	saving      chan struct{}      // closed when the save under way has ended; nil: none is
 	stuck       bool               // the save under way takes too long
 	saveFailed  bool               // the last save failed, or takes too long
+	unsavedFrom time.Time          // since when; zero: it did not
 	flush       func(*os.File) error
 }
 

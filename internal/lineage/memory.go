@@ -44,15 +44,19 @@ func load(file string) (memory outbox.Remembered, found bool, err error) {
 	return memory, true, nil
 }
 
-// writable returns an error if the memory could not be saved.
+// probeBytes is more than a memory has.
+const probeBytes = 16 << 10
+
+// writable returns an error if the memory could not be saved: on a full disk only bytes fail, and no empty file.
 func writable(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("%w: making the folder of RAILHEAD_STATE_DIR: %w", errBadMemory, err)
 	}
 	probe := file + ".probe"
-	err := os.WriteFile(probe, nil, 0o600)
+	to, err := os.OpenFile(probe, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err == nil {
-		err = os.Remove(probe)
+		_, err = to.Write(make([]byte, probeBytes))
+		err = errors.Join(err, to.Sync(), to.Close(), os.Remove(probe))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: RAILHEAD_STATE_DIR can't be written to: %w", errBadMemory, err)
@@ -162,7 +166,23 @@ func (g *Guard) told(ctx context.Context, err error) {
 	case err == nil && g.saveFailed:
 		g.log.InfoContext(ctx, "the memory of the server is saved again")
 	}
+	if err == nil {
+		g.unsavedFrom = time.Time{}
+	} else if !g.saveFailed {
+		g.unsavedFrom = time.Now()
+	}
 	g.saveFailed = err != nil
+}
+
+// Unsaved returns for how long the memory could not be saved; 0: the last save went well, or there is no file. It is
+// bounded by nothing: a guard goes on without its file.
+func (g *Guard) Unsaved() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.unsavedFrom.IsZero() {
+		return 0
+	}
+	return max(time.Since(g.unsavedFrom), time.Millisecond)
 }
 
 // write replaces the file. What it returns for is on the disk, also after a power cut.

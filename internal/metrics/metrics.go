@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,7 @@ type Set struct {
 	relayer *Relayer
 	reaper  *Reaper
 	lanes   *lanes
+	unsaved map[string]*atomic.Pointer[func() time.Duration]
 }
 
 // New returns the metrics of a process that runs these components: relayer, reaper, callbacks, api,

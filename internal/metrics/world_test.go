@@ -90,6 +90,9 @@ func newWorld(t *testing.T) *world {
 	for _, listener := range []string{"api", "console"} {
 		set.TLS(listener, func() []service.TLSFile { return []service.TLSFile{{File: "certificate"}, {File: "client_ca"}} })
 	}
+	for _, component := range []string{"relayer", "reaper", "callbacks"} {
+		set.Unsaved(component, func() time.Duration { return 0 })
+	}
 	var _ webhook.Observer = set.Webhooks(webhook.File{Endpoints: []webhook.Endpoint{{ID: "shop"}}})
 	reader, err := reader.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema,
 		MaxConns: 1})
