@@ -232,3 +232,22 @@ func TestFirstTheOrderlyEnd(t *testing.T) {
 		t.Errorf("%d such steps were found", steps)
 	}
 }
+
+// TestTryOfARefusedRailHasItsPrice: the runbook says before the command that resumes a rail what a try that is refused
+// again leaves, how to check without a payment, and how to try with one.
+func TestTryOfARefusedRailHasItsPrice(t *testing.T) {
+	t.Parallel()
+	b, err := load(Files, metricsDoc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, found := strings.Cut(b.runbooks["RailheadRailPausedItself.md"], "railhead rail resume")
+	_, before, _ = strings.Cut(before, "## What to do")
+	for _, want := range []string{
+		"without a payment", "UNKNOWN", "`concurrency: 1`", "after: 1, instructions: 1", "evidence",
+	} {
+		if !found || !strings.Contains(before, want) {
+			t.Errorf("before the rail is resumed the runbook lacks %q", want)
+		}
+	}
+}
