@@ -42,6 +42,8 @@ type courier struct {
 	seen      State     // of the last reading
 	read      time.Time // of the last reading; before one, when the lease was taken; zero: it is not ours
 	oldest    time.Time // of the events that the last reading found; zero: there was none
+	refusedAt time.Time // when the refusals that are counted began
+	refusals  int       // first tries that failed since then
 }
 
 const (

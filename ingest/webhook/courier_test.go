@@ -450,6 +450,72 @@ func TestOneBadEventStopsNoOther(t *testing.T) {
 	})
 }
 
+// TestFirstRefusalIsNamed: the log names an event when the endpoint first does not accept it, and not with each try. Of
+// many such events it names a few in a minute.
+func TestFirstRefusalIsNamed(t *testing.T) {
+	t.Parallel()
+	b, s, named := newBook(), &sink{}, &records{}
+	s.say = func(e payment.Event) answer {
+		if e.OutboxID[0] == 7 || e.OutboxID[0] >= 50 {
+			return answer{status: "HTTP_422", code: 422} // of the one event: the endpoint is up
+		}
+		return answer{taken: true}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		c, _ := newCourier(b, s, "worker-1")
+		c.log = slog.New(named)
+		ended := make(chan struct{})
+		go func() { c.run(ctx); close(ended) }()
+		first := b.happens(7)
+		b.happens(8)
+		time.Sleep(time.Hour)
+		if all := named.of("event_id"); len(all) != 1 || all[0] != first.Name() {
+			t.Errorf("it names %q, want %q", all, first.Name())
+		}
+		for n := range 40 {
+			b.happens(byte(50 + n))
+		}
+		time.Sleep(50 * time.Second)
+		if all := named.of("event_id"); len(all) != 1+refusedMost {
+			t.Errorf("of 40 refused events it names %d", len(all)-1)
+		}
+		stop()
+		<-ended
+	})
+}
+
+// records keeps what was logged.
+type records struct {
+	slog.Handler
+	mu  sync.Mutex
+	all []slog.Record
+}
+
+func (r *records) Enabled(context.Context, slog.Level) bool { return true }
+
+func (r *records) Handle(_ context.Context, record slog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, record)
+	return nil
+}
+
+// of returns the values of an attribute in what was logged.
+func (r *records) of(name string) (values []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, record := range r.all {
+		record.Attrs(func(attr slog.Attr) bool {
+			if attr.Key == name {
+				values = append(values, attr.Value.String())
+			}
+			return true
+		})
+	}
+	return values
+}
+
 // TestBadEventsStarveNoOther tests that a dozen instructions whose events are never accepted do not
 // affect an endpoint, also after an outage, and that events asked for again come once and are tried
 // once.

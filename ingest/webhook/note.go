@@ -33,6 +33,7 @@ func (c *courier) note(ctx context.Context, r round, due outbox.DueEvents) (note
 		c.log.WarnContext(ctx, "a failover or a restore has forgotten the last deliveries to the endpoint: "+
 			"events of the hour before are delivered again, with the same ids")
 	}
+	c.refused(ctx, r, due)
 	for _, each := range note.Waiting {
 		if each.GivenUp {
 			c.log.WarnContext(ctx, "an event is given up: it is tried again only if an operator asks",
@@ -45,6 +46,31 @@ func (c *courier) note(ctx context.Context, r round, due outbox.DueEvents) (note
 		c.log.WarnContext(ctx, "the endpoint accepts no events: one at a time is tried", "failures", c.failures)
 	}
 	return true, nil
+}
+
+// Lines of the log that name events which are not accepted: so many within refusedEvery.
+const (
+	refusedMost  = 10
+	refusedEvery = time.Minute
+)
+
+// refused logs the first try of each event that the endpoint did not accept, a few of them at a time: until it is given
+// up after days nothing else names it.
+func (c *courier) refused(ctx context.Context, r round, due outbox.DueEvents) {
+	for n, each := range due.Events {
+		if each.Retry || r.fates[n].kind != failed {
+			continue
+		}
+		if time.Since(c.refusedAt) >= refusedEvery {
+			c.refusedAt, c.refusals = time.Now(), 0
+		}
+		if c.refusals++; c.refusals > refusedMost {
+			continue
+		}
+		c.log.WarnContext(ctx,
+			"an event is not accepted: it is tried again, and later ones of its instruction wait behind it",
+			"event_id", each.Name(), "outbox_id", each.OutboxID, "status", r.fates[n].status)
+	}
 }
 
 // noteOf returns what to store of a round. Each event before the place is delivered or waits, and
