@@ -73,7 +73,7 @@ func TestArchiveAtFaultQuarantinesNothing(t *testing.T) {
 	y.do(expireAll)
 	y.damage(states)
 	r := y.reaper(quick)
-	for begun := time.Now(); time.Since(begun) < 5*damagedFor; {
+	for turns, begun := 0, time.Now(); turns < 6 || time.Since(begun) < 5*damagedFor; turns++ {
 		if result, err := r.RunOnce(t.Context()); err == nil || result.Quarantined != 0 {
 			t.Fatalf("%+v, %v", result, err)
 		}
