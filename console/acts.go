@@ -73,10 +73,17 @@ func resolve(ctx context.Context, op Operator, id payment.ID, form url.Values, r
 	return "Resolved, by your evidence.", err
 }
 
-// expiryOf is when a payment that is replayed expires; zero: never. A replay ends the expiry that it had.
+// expiryOf is when a payment that is replayed expires; zero: when it expires anyway. The database refuses that if it is
+// past.
 func expiryOf(form url.Values) (time.Time, error) {
 	text := strings.TrimSpace(form.Get("expires"))
-	if text == "" {
+	never := form.Get("never") == "yes"
+	switch {
+	case text != "" && never:
+		return time.Time{}, errIncomplete("one of two: a new expiry, or the tick that it never expires")
+	case never:
+		return operator.NeverExpires, nil
+	case text == "":
 		return time.Time{}, nil
 	}
 	expires, err := time.Parse(time.RFC3339, text)
@@ -84,13 +91,6 @@ func expiryOf(form url.Values) (time.Time, error) {
 		return time.Time{}, errIncomplete("a moment of the new expiry, such as 2026-11-27T18:00:00Z")
 	}
 	return expires, nil
-}
-
-// lacksExpiry reports whether a replay would send a payment that has expired, without a word about when
-// it expires now.
-func lacksExpiry(act string, seen operator.Seen, form url.Values) bool {
-	return act == "replay" && seen.Reason == payment.DeadExpired && strings.TrimSpace(form.Get("expires")) == "" &&
-		form.Get("never") != "yes"
 }
 
 // errIncomplete is a form without one of its fields; it names it.
@@ -143,12 +143,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, person Person) {
 		c.fail(w, r, changed)
 		return
 	}
-	var said string
-	if lacksExpiry(r.PathValue("act"), seen, r.PostForm) {
-		err = errIncomplete("a new expiry, or the tick that it never expires: the payment has expired")
-	} else {
-		said, err = one(operator.IfUnchanged(r.Context(), seen), c.operator, id, r.PostForm, reason)
-	}
+	said, err := one(operator.IfUnchanged(r.Context(), seen), c.operator, id, r.PostForm, reason)
 	if incomplete, ok := err.(errIncomplete); ok {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
 			"Nothing was done. " + incomplete.Error() + "."})

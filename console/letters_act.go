@@ -142,21 +142,14 @@ func (c *Console) perform(ctx context.Context, asked order) []outcome {
 	return outcomes
 }
 
-// errExpired refuses a replay of several to one that has expired.
-var errExpired = errors.New("it has expired, and a replay needs a new expiry: do it at the payment's page")
-
 // performOne does the act of an order for one payment, if it still is as the list showed it.
 func (c *Console) performOne(ctx context.Context, asked order, id payment.ID) error {
 	seen, shown := asked.seen[id]
-	switch {
-	case !shown:
+	if !shown {
 		return operator.ErrChanged
-	case lacksExpiry(asked.act, seen, nil):
-		return errExpired
-	default:
-		_, err := acts[asked.act](operator.IfUnchanged(ctx, seen), c.operator, id, nil, asked.reason)
-		return err
 	}
+	_, err := acts[asked.act](operator.IfUnchanged(ctx, seen), c.operator, id, nil, asked.reason)
+	return err
 }
 
 // outcomeOf says what an error of an act means, and whether the next one can be tried. An act is a
@@ -171,8 +164,6 @@ func outcomeOf(id payment.ID, err error) (one outcome, goesOn bool) {
 		return outcome{id, actRefused, "it has changed since the page was made: look at it again"}, true
 	case errors.Is(err, operator.ErrOther):
 		return outcome{id, actRefused, "it is no longer as the page showed it: look at it again"}, true
-	case errors.Is(err, errExpired):
-		return outcome{id, actRefused, errExpired.Error()}, true
 	case errors.Is(err, outbox.ErrCommitUnknown):
 		return outcome{id, actUnknown, "the answer to its commit was lost: see the payment's page"}, false
 	case refused && outbox.SentinelOf(fault.SQLState) != nil:

@@ -225,3 +225,30 @@ func TestTheSameElsewhere(t *testing.T) {
 		t.Errorf("the statement returns nothing: %s, %v", found[1], rows.Err())
 	}
 }
+
+// TestReplayAfterTheDeadline: several are not replayed whose time to be sent has passed, whatever their dead letter is
+// for; the page of one says so, and takes a new expiry or the word that there is none.
+func TestReplayAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serve(t, cell, console.Operate, true)
+	id := refuse(t, cell, "AC04")[0]
+	cell.Exec("ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER")
+	cell.Exec("UPDATE railhead.payment_outbox_attempts SET expires_at = now() - interval '1 minute' " +
+		"WHERE enqueued_at IS NOT NULL")
+	cell.Exec("ALTER TABLE railhead.payment_outbox_attempts ENABLE TRIGGER USER")
+	client := s.login()
+	path := "/payments/" + id.String()
+	page := s.want(s.do(client, "GET", path, nil), 200, "It had to be sent before", `name="never"`, "--expires-at TIME")
+	seen := seenField.FindStringSubmatch(page.text)[1]
+	got := s.want(s.do(client, "POST", "/dead-letters/replay", url.Values{"id": {id.String()}, "count": {"1"},
+		"reason": {"x"}, "seen-" + id.String(): {seen}, "form": {oneUse}}), 303)
+	s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "1 refused", "it had to be sent before")
+	form := s.form(client, id, url.Values{"reason": {"x"}})
+	s.want(s.do(client, "POST", path+"/replay", form), 409, "Nothing was done", "it had to be sent before")
+	form.Set("never", "yes")
+	s.want(s.do(client, "POST", path+"/replay", form), 303)
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_pending WHERE expires_at IS NULL"); n != 1 {
+		t.Errorf("%d payments are pending without an expiry", n)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -20,7 +21,10 @@ func hint(t *testing.T, what string, err error) string {
 	return fault.Hint
 }
 
-const anew = "The participant enqueues"
+const (
+	anew  = "The participant enqueues"
+	first = "Close its dead letter first; then the participant enqueues"
+)
 
 // TestReplayTwice: a replay that is repeated, because the answer of the first one was lost, advises to pay anew only
 // where the payment was certainly not made.
@@ -39,7 +43,7 @@ func TestReplayTwice(t *testing.T) {
 	}
 	const replayed = "It was replayed already"
 	id := plights["EXPIRED"](d)
-	_, err := o.ReplayPayment(t.Context(), id, time.Time{}, why)
+	_, err := o.ReplayPayment(t.Context(), id, operator.NeverExpires, why)
 	d.must(err)
 	again("pending", id, "PENDING", replayed)
 	claim := d.claimOne(id)
@@ -78,8 +82,8 @@ func TestNewIDAfterNoSuchPayment(t *testing.T) {
 	replay(id, "just not found", "The payment may have been made. Find out from the rail")
 	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
 	d.must(err)
-	replay(id, "resolved as not executed", anew)
-	replay(plights["FAILED"](d), "refused", anew)
+	replay(id, "resolved as not executed", first)
+	replay(plights["FAILED"](d), "refused", first)
 
 	// Nor is one with another payload, or with none.
 	id = justNotFound(d)

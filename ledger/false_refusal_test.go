@@ -3,9 +3,9 @@ package ledger_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/railhead-pay/railhead/internal/test/twin"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -14,7 +14,7 @@ import (
 // replay has a payment replayed by an operator.
 func (d *desk) replay(id payment.ID) {
 	d.t.Helper()
-	_, err := d.operator().ReplayPayment(d.t.Context(), id, time.Time{}, why)
+	_, err := d.operator().ReplayPayment(d.t.Context(), id, operator.NeverExpires, why)
 	d.must(err)
 }
 

@@ -29,7 +29,7 @@ var hands = []struct {
 	{"escalate", triage(operator.Escalate)},
 	{"close", triage(operator.Close)},
 	{"replay", func(o *operator.Operator, t *testing.T, id payment.ID) error {
-		_, err := o.ReplayPayment(t.Context(), id, time.Time{}, why)
+		_, err := o.ReplayPayment(t.Context(), id, operator.NeverExpires, why)
 		return err
 	}},
 	{"resolve executed", resolve(operator.Evidence{Executed: true, RailReference: "found", Date: time.Now(), Document: "statement 146", Reason: why})},

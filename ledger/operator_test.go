@@ -94,7 +94,8 @@ func TestReplayIsRefused(t *testing.T) {
 	refused, never := plights["FAILED"](d), plights["EXPIRED"](d)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'wants a new id')`, strings.Replace(inVain, "SAME", "NEW", 1))
 	refusedWith(t, "a rail that wants a new id", replay(refused), "RH020", "requires a new id")
-	d.must(replay(never)) // it was never sent
+	_, err = o.ReplayPayment(t.Context(), never, operator.NeverExpires, why)
+	d.must(err) // it was never sent
 	d.gapless()
 }
 
@@ -119,7 +120,8 @@ func TestReplayKeepsWhatCounts(t *testing.T) {
 	// What was quarantined keeps its own deadline unless it gets another.
 	id := d.enqueue("expires_at => now() + interval '1 hour'")
 	d.must(d.quarantine(id, "23514"))
-	d.must(hands[4].do(d.operator(), t, id))
+	_, err = d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
+	d.must(err)
 	same(t, "deadline kept", d.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE outbox_id = $1
 		AND expires_at IS NOT NULL AND next_attempt_at <= now()`, [16]byte(id)), 1)
 }

@@ -282,7 +282,7 @@ func TestReplayThatIsSentLate(t *testing.T) {
 	_, err = o.PauseRail(t.Context(), "bank", why, time.Time{})
 	d.must(err)
 	for _, id := range waits {
-		_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
+		_, err = o.ReplayPayment(t.Context(), id, operator.NeverExpires, why)
 		d.must(err)
 	}
 }

@@ -116,7 +116,7 @@ func TestForgottenRefusalIsOfASend(t *testing.T) {
 		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, strings.Replace(inVain, `"max": 2`, `"max": 5`, 1))
 		id := plights["EXPIRED"](d)
 		got := d.late(told(sameKey, forgotten(id), result, ""))
-		_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
+		_, err := d.operator().ReplayPayment(t.Context(), id, operator.NeverExpires, why)
 		d.must(err)
 		d.record(told(asksInVain, d.claimOne(id), payment.ResultUnknown, "")) // which the rail executes
 		asked := d.claimOne(id)

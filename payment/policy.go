@@ -14,8 +14,8 @@ type Policy struct {
 	// IDAfterRefusal SAME, with which the rail may execute a key that it has refused.
 	AnswerCoversKey bool `json:"answer_covers_key"`
 	// IDAfterRefusal defines whether the rail accepts the same key again after it has
-	// refused it. With NEW there are no re-sends and no replay after a refusal: the
-	// participant enqueues the payment as a new instruction.
+	// refused it. With NEW there are no re-sends and no replay after a refusal: once its dead
+	// letter is closed, the participant enqueues the payment as a new instruction.
 	IDAfterRefusal IDAfterRefusal `json:"id_after_refusal"`
 	// ResendOnUnknown allows a same-key re-send after silence, inside KeyWindow.
 	ResendOnUnknown Resend `json:"resend_on_unknown"`

@@ -42,6 +42,7 @@ func letterTriageCommand(word, done string, to operator.Triage, short string) *c
 
 func letterReplayCommand() *cobra.Command {
 	var reason, until string
+	var never bool
 	seen := rowSeen{without: operator.IfNotSentAgain}
 	command := &cobra.Command{
 		Use: "replay ID...", Short: "Send dead letters again",
@@ -49,9 +50,10 @@ func letterReplayCommand() *cobra.Command {
 			"and EXPIRED, and for UNCLAIMABLE, which is quarantined; for an unknown outcome only where the rail has\n" +
 			"just answered an inquiry with \"no such payment\" and its profile accepts that as proof. That word holds for 15\n" +
 			"minutes: where the rail keeps no keys, it is then parked again and not sent. Refused (exit code\n" +
-			"9) where the rail requires a new id after a refusal: then the participant enqueues the payment as a new\n" +
-			"instruction. One that was sent again after an earlier replay needs --row (exit code 9): what you know may be\n" +
-			"about an earlier send.\n\n" +
+			"9) where the rail requires a new id after a refusal: then close it first, and the participant enqueues the\n" +
+			"payment as a new instruction. One whose time to be sent has passed, by the database's clock, needs\n" +
+			"--expires-at or --never-expires (exit code 9); a quarantined one keeps its own. One that was sent again after\n" +
+			"an earlier replay needs --row (exit code 9): what you know may be about an earlier send.\n\n" +
 			severalHelp + "replay --reason WHY\n\n" + idHelp,
 		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at " +
 			"2026-08-01T18:00:00Z",
@@ -64,6 +66,12 @@ func letterReplayCommand() *cobra.Command {
 					return usage(err)
 				}
 			}
+			switch {
+			case never && !expiresAt.IsZero():
+				return usage(errors.New("give --expires-at or --never-expires, and not both"))
+			case never:
+				expiresAt = operator.NeverExpires
+			}
 			return onPayments(cmd, args, &seen, func(ctx context.Context, operator *operator.Operator, id payment.ID) error {
 				number, err := operator.ReplayPayment(ctx, id, expiresAt, reason)
 				if err != nil {
@@ -75,7 +83,8 @@ func letterReplayCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&until, "expires-at", "",
-		"end it as EXPIRED from then on; by default when it had to end, if that is yet to come, else never")
+		"end it as EXPIRED from then on; by default when it has to end anyway, which must be yet to come")
+	command.Flags().BoolVar(&never, "never-expires", false, "it does not expire any more")
 	seen.flag(command)
 	needReason(command, &reason)
 	return command

@@ -103,6 +103,7 @@ func TestEmptyFlagIsRefused(t *testing.T) {
 		"dead-letter list --code=", "dead-letter list --rail=", "dead-letter list --reason=", "dead-letter list --cell=",
 		"log --payment=", "payment list --state=", "dead-letter replay INV-1 --reason x --expires-at=",
 		"dead-letter replay INV-1 --reason x --expires-at 0001-01-01T00:00:00Z",
+		"dead-letter replay INV-1 --reason x --never-expires --expires-at 2027-01-01T00:00:00Z",
 		"dead-letter replay INV-1 --reason x --expires-at 0001-01-01T01:00:00+01:00",
 		"payment reschedule INV-1 --reason x --at 0001-01-01T00:00:00Z",
 		"rail pause bank --reason x --until 0001-01-01T00:00:00Z",

@@ -42,7 +42,7 @@ func TestSendNow(t *testing.T) {
 	who.want(exitNotAllowed, "payment", "send-now", "INV-1", "--reason", "x")
 	for _, wrong := range [][]string{
 		{"--reason", "x"}, {"--in", "1h", "--at", "2026-12-01T09:00:00Z", "--reason", "x"}, {"--at", "tomorrow", "--reason", "x"},
-		{"--in", "-1h", "--reason", "x"}, {"--in", "1h"}, {"--in", "10000h", "--reason", "x"},
+		{"--at", "2025-12-20T09:00:00Z", "--reason", "x"}, {"--in", "-1h", "--reason", "x"}, {"--in", "1h"}, {"--in", "10000h", "--reason", "x"},
 	} {
 		who.want(exitUsage, append([]string{"payment", "reschedule", "INV-1"}, wrong...)...)
 	}

@@ -12,7 +12,7 @@ var offeredActs = map[string]string{
 	"acknowledge":          `SELECT railhead.triage_dead_letter($1, 'acknowledged', 'a test')`,
 	"escalate":             `SELECT railhead.triage_dead_letter($1, 'escalated', 'a test')`,
 	"close":                `SELECT railhead.triage_dead_letter($1, 'resolved', 'a test')`,
-	"replay":               `SELECT railhead.replay_payment($1, 'a test')`,
+	"replay":               `SELECT railhead.replay_payment($1, 'a test', 'infinity')`,
 	"inquire":              `SELECT railhead.inquire_payment($1, 'a test')`,
 	"cancel":               `SELECT railhead.cancel_payment($1, 'a test')`,
 	"skip":                 `SELECT railhead.skip_in_order($1, 'a test')`,

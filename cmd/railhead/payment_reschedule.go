@@ -23,12 +23,12 @@ func paymentSendNowCommand() *cobra.Command {
 	var seen rowSeen
 	command := &cobra.Command{
 		Use: "send-now ID", Short: "Make a pending instruction due at once",
-		Long: "Make a pending instruction due at once: one that was enqueued for later, or one in backoff after a " +
-			"failure.\n\n" + dueHelp,
+		Long: "Make a pending instruction due at once: one that was enqueued for later, also before its not_before, or\n" +
+			"one in backoff after a failure.\n\n" + dueHelp,
 		Example: "  railhead payment send-now INV-1 --reason \"the bank is up again\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return reschedule(cmd, args[0], &seen, "SEND_NOW", time.Time{}, reason)
+			return reschedule(cmd, args[0], &seen, "SEND_NOW", dueTime{}, reason)
 		},
 	}
 	seen.flag(command)
@@ -37,42 +37,61 @@ func paymentSendNowCommand() *cobra.Command {
 }
 
 func paymentRescheduleCommand() *cobra.Command {
-	var reason, at string
+	var reason string
+	var due dueTime
 	var seen rowSeen
-	var in time.Duration
 	command := &cobra.Command{
 		Use: "reschedule ID", Short: "Change the due time of a pending instruction",
-		Long: "Change the due time of a pending instruction, to a time at most 366 days ahead.\n\n" + dueHelp,
+		Long: "Change the due time of a pending instruction, to a time at most 366 days ahead, also before its\n" +
+			"not_before. A time that is past by the database's clock is refused: payment send-now makes it due at once.\n\n" +
+			dueHelp,
 		Example: "  railhead payment reschedule INV-1 --in 2h --reason \"the bank closes until noon\"\n  railhead payment " +
-			"reschedule INV-1 --at 2026-12-01T09:00:00Z --reason \"on the first, as ordered\"",
+			"reschedule INV-1 --at 2027-01-04T09:00:00Z --reason \"on the first, as ordered\"",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			due, err := dueTime(at, in)
-			if err != nil {
+			if err := due.read(); err != nil {
 				return usage(err)
 			}
 			return reschedule(cmd, args[0], &seen, "RESCHEDULE", due, reason)
 		},
 	}
-	command.Flags().StringVar(&at, "at", "", "the due time, RFC 3339 with its zone")
-	command.Flags().DurationVar(&in, "in", 0, "the due time from now by this machine's clock, at least 1s")
+	command.Flags().StringVar(&due.text, "at", "", "the due time, RFC 3339 with its zone")
+	command.Flags().DurationVar(&due.in, "in", 0, "the due time from now by the database's clock, at least 1s")
 	seen.flag(command)
 	needReason(command, &reason)
 	return command
 }
 
-// dueTime reads the one of two flags that was given.
-func dueTime(at string, in time.Duration) (time.Time, error) {
+// dueTime is a due time as flags give it; the zero value is now.
+type dueTime struct {
+	text string
+	at   time.Time     // what text says
+	in   time.Duration // from now, in place of at
+}
+
+// read reads the one of two flags that was given.
+func (d *dueTime) read() (err error) {
 	switch {
-	case (at == "") == (in == 0):
-		return time.Time{}, errors.New("give one of --at and --in: the due time")
-	case at != "":
-		return parseTime("--at", at)
-	case in < time.Second:
-		return time.Time{}, fmt.Errorf("--in is %s: use at least 1s, or payment send-now", in)
+	case (d.text == "") == (d.in == 0):
+		return errors.New("give one of --at and --in: the due time")
+	case d.text != "":
+		d.at, err = parseTime("--at", d.text)
+		return err
+	case d.in < time.Second:
+		return fmt.Errorf("--in is %s: use at least 1s, or payment send-now", d.in)
 	default:
-		return time.Now().Add(in), nil
+		return nil
 	}
+}
+
+// change changes the due time of an instruction.
+func (d *dueTime) change(
+	ctx context.Context, op *operator.Operator, id payment.ID, reason string,
+) (operator.DueChange, error) {
+	if d.in != 0 {
+		return op.PostponePayment(ctx, id, d.in, reason)
+	}
+	return op.ReschedulePayment(ctx, id, d.at, reason)
 }
 
 // dueAct is an act that changed a due time, as data.
@@ -81,10 +100,10 @@ type dueAct struct {
 	operator.DueChange
 }
 
-func reschedule(cmd *cobra.Command, reference string, seen *rowSeen, name string, due time.Time, reason string) error {
+func reschedule(cmd *cobra.Command, reference string, seen *rowSeen, name string, due dueTime, reason string) error {
 	return onPayment(cmd, reference, seen, func(ctx context.Context, operator *operator.Operator,
 		id payment.ID) error {
-		changed, err := operator.ReschedulePayment(ctx, id, due, reason)
+		changed, err := due.change(ctx, operator, id, reason)
 		if err != nil {
 			return err
 		}

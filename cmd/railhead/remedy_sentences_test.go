@@ -153,6 +153,10 @@ func (w *teller) obey(line reader.Timeline) {
 		w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true`)
 		defer w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = false`)
 	}
+	replay := `SELECT railhead.replay_payment($1, 'a test')`
+	if strings.Contains(said, "--expires-at TIME") {
+		replay = `SELECT railhead.replay_payment($1, 'a test', now() + interval '1 hour')`
+	}
 	if strings.Contains(said, "resume that") {
 		first = append(first, `SELECT railhead.resume_rail('*', 'a test'), railhead.resume_rail('bank', 'a test')`, `SELECT railhead.resume_participant('p', 'a test')`)
 	}
@@ -160,7 +164,7 @@ func (w *teller) obey(line reader.Timeline) {
 		names, sql string
 		args       []any
 	}{
-		{"railhead dead-letter replay ", `SELECT railhead.replay_payment($1, 'a test')`, []any{id}},
+		{"railhead dead-letter replay ", replay, []any{id}},
 		{"railhead dead-letter close ", `SELECT railhead.triage_dead_letter($1, 'resolved', 'a test')`, []any{id}},
 		{"railhead dead-letter escalate ", `SELECT railhead.triage_dead_letter($1, 'escalated', 'a test')`, []any{id}},
 		{"railhead payment cancel ", `SELECT railhead.cancel_payment($1, 'a test')`, []any{id}},

@@ -44,6 +44,9 @@ func Acts(line reader.Timeline) []Act {
 			act.Why = whyNotEnd(line, act.Name, names.close)
 		case "replay":
 			act.Why = whyNotEnd(line, act.Name, names.replay)
+			if line.IsLate() && line.Pending == nil {
+				act.Command += " --expires-at TIME"
+			}
 		case "inquire":
 			act.Why = whyNotEnd(line, act.Name, names.inquire)
 		case "resolve":
@@ -119,7 +122,7 @@ func whyNotDue(line reader.Timeline) string {
 		return "it is quarantined"
 	case line.PutBackAfter() != "":
 		return "its row was put back in pending over a row " + string(line.PutBackAfter())
-	case p.NextAction == string(payment.ActionSend) && !line.ExpiresAt.IsZero() && !line.ExpiresAt.After(line.Now):
+	case p.NextAction == string(payment.ActionSend) && line.IsLate():
 		return "it is over since " + Clock(line.ExpiresAt.Time) + ", and is not sent any more"
 	case p.NextAction == string(payment.ActionInquire) && !line.RailAsks:
 		return "it waits for the rail's callback, and the rail answers no inquiries"

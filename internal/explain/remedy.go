@@ -51,7 +51,11 @@ func wayOf(line reader.Timeline) way {
 	switch letter.Reason {
 	case payment.DeadFailed, payment.DeadExpired:
 		try, replay := again(line)
-		return way{unpaid(line) + ". " + try + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY",
+		end := "\nTo leave it unpaid: "
+		if !replay {
+			end = "\nTo close it: "
+		}
+		return way{unpaid(line) + ". " + try + end + "railhead dead-letter close " + id + " --reason WHY",
 			named{close: true, replay: replay}}
 	case payment.DeadOutcomeUnknown:
 		if word, why := line.Certainty(); word == reader.NotSent || word == reader.RailRefused {
@@ -161,15 +165,19 @@ func again(line reader.Timeline) (text string, replay bool) {
 		because = "its payload is not the one that was enqueued (railhead prove)"
 	case line.NewID && line.MayHaveReachedRail():
 		because = "rail " + OrDash(line.RailType) + " requires a new id for another try"
+	case line.IsLate():
+		return "It had to be sent before " + Clock(line.ExpiresAt.Time) +
+			", which is past.\nTo try again, if its participant still wants it: railhead dead-letter replay " + seen(line) +
+			" --expires-at TIME --reason WHY", true
 	default:
 		return "To try again: railhead dead-letter replay " + seen(line) + " --reason WHY", true
 	}
 	if word, _ := line.Certainty(); word == reader.OutcomeUnknown || line.ContradictedSince() {
 		return "It is not replayed, because " + because + ".\nFind out from the rail whether it was made. " +
-			"If not, the participant enqueues it as a new instruction to try again.", false
+			"If not, close it first; then the participant enqueues it as a new instruction, to try again.", false
 	}
-	return "It is not replayed, because " + because + ":\nto try again, the participant enqueues it as a new instruction.",
-		false
+	return "It is not replayed, because " + because +
+		":\nto try again, close it first; then the participant enqueues it as a new instruction.", false
 }
 
 // takenBack reports whether it was DISPATCHED, and a later row revoked that: it gets no second such row.
@@ -251,7 +259,7 @@ func unclaimable(line reader.Timeline) way {
 		return way{"it could not be claimed, and its row is gone from pending; it was never claimed. " +
 			"Find out who removed the row\n" +
 			"(railhead prove run nothing-lost), then: " + remove +
-			"\nTo pay it, the participant enqueues it as a new instruction.", named{close: true}}
+			"\nTo pay it, close it first; then the participant enqueues it as a new instruction.", named{close: true}}
 	case line.Pending == nil:
 		return way{"it could not be claimed, and its row is gone from pending. " +
 			"Find out who removed the row (railhead prove run nothing-lost),\n" +

@@ -24,7 +24,7 @@ func TestRemedy(t *testing.T) {
 		more(&line)
 		return line
 	}
-	const anew = "to try again, the participant enqueues it as a new instruction"
+	const anew = "to try again, close it first; then the participant enqueues it as a new instruction.\nTo close it: "
 	for name, test := range map[string]struct {
 		line             reader.Timeline
 		says, says2, not string
@@ -38,7 +38,12 @@ func TestRemedy(t *testing.T) {
 		"refused, a new id": {with(letterOf(payment.DeadFailed, sent, refused), func(l *reader.Timeline) { l.NewID = true }),
 			"it was provably not paid. ", anew, ""},
 		"refused, and told otherwise since": {letterOf(payment.DeadFailed, sent, refused, told),
-			"Find out from the rail whether it was made. If not,", "", anew},
+			"Find out from the rail whether it was made. If not, close it first; then", "", anew},
+		"expired": {with(letterOf(payment.DeadFailed, sent, refused), func(l *reader.Timeline) {
+			l.Now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+			l.ExpiresAt = reader.Moment{Time: l.Now}
+		}), "It had to be sent before 2026-08-01T12:00:00.000Z, which is past.",
+			"--row 2 --expires-at TIME --reason WHY", ""},
 	} {
 		got := explain.Remedy(test.line)
 		if !strings.Contains(got, test.says) || !strings.Contains(got, test.says2) ||

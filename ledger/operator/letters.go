@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/ledger/internal/store"
 	"github.com/railhead-pay/railhead/ledger/reader"
@@ -67,15 +68,28 @@ type DueChange struct {
 	Is  time.Time `json:"is_due_at"`
 }
 
-// ReschedulePayment changes the due time of an instruction in pending; a zero dueAt is now.
-// Pauses, suspensions, the key window and expiry stay in force. An inquiry is not due before
-// the earliest time of its profile, even if dueAt is earlier.
+// ReschedulePayment changes the due time of an instruction in pending; a zero dueAt is now, and one that is past by the
+// database's clock is refused (outbox.ErrInvalid). Pauses, suspensions, the key window and expiry stay in force. An
+// inquiry is not due before the earliest time of its profile, even if dueAt is earlier.
 func (o *Operator) ReschedulePayment(
 	ctx context.Context, outboxID payment.ID, dueAt time.Time, reason string,
 ) (DueChange, error) {
+	return o.reschedule(ctx, outboxID, store.Timestamp(dueAt), reason, nil)
+}
+
+// PostponePayment is ReschedulePayment to a time from now, by the database's clock. It must be above 0.
+func (o *Operator) PostponePayment(
+	ctx context.Context, outboxID payment.ID, by time.Duration, reason string,
+) (DueChange, error) {
+	return o.reschedule(ctx, outboxID, store.Timestamp(time.Time{}), reason, &by)
+}
+
+func (o *Operator) reschedule(
+	ctx context.Context, outboxID payment.ID, dueAt pgtype.Timestamptz, reason string, by *time.Duration,
+) (DueChange, error) {
 	var due DueChange
 	err := o.decide(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, o.db.SQL["reschedule_payment"], store.UUID(outboxID), store.Timestamp(dueAt), reason).
+		return tx.QueryRow(ctx, o.db.SQL["reschedule_payment"], store.UUID(outboxID), dueAt, reason, by).
 			Scan(&due.Was, &due.Is)
 	})
 	if err != nil {
@@ -96,13 +110,21 @@ func (o *Operator) TriageDeadLetter(
 	return before, nil
 }
 
+// NeverExpires is the expiry of a payment that has none, for ReplayPayment.
+var NeverExpires = time.Unix(1<<40, 0)
+
 // ReplayPayment returns a dead letter to pending under the same outbox_id, sequence_id and
 // rail key. It returns the attempt_no of the REPLAYED row. With a zero expiresAt the
-// instruction does not expire.
+// instruction keeps its expiry, and is refused (outbox.ErrNotAllowed) if that is past by the database's clock, except
+// where it is quarantined. NeverExpires takes it away.
 func (o *Operator) ReplayPayment(
 	ctx context.Context, outboxID payment.ID, expiresAt time.Time, reason string,
 ) (attemptNo int, err error) {
-	err = o.act(ctx, "replay_payment", &attemptNo, store.UUID(outboxID), reason, store.Timestamp(expiresAt))
+	expires := store.Timestamp(expiresAt)
+	if expiresAt.Equal(NeverExpires) {
+		expires = pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
+	}
+	err = o.act(ctx, "replay_payment", &attemptNo, store.UUID(outboxID), reason, expires)
 	if err != nil {
 		return 0, fmt.Errorf("replaying %s: %w", outboxID, err)
 	}

@@ -26,5 +26,8 @@ func (t Timeline) PutBackAfter() payment.State {
 // no claim takes it, and the reaper ends it, even while it is paused or not yet due.
 func (t Timeline) IsOver() bool {
 	p := t.Pending
-	return p != nil && !p.Quarantine && !p.OutcomeUnknown && !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(t.Now)
+	return p != nil && !p.Quarantine && !p.OutcomeUnknown && t.IsLate()
 }
+
+// IsLate reports whether its expiry has passed, by the database's clock.
+func (t Timeline) IsLate() bool { return !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(t.Now) }

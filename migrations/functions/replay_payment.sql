@@ -1,14 +1,15 @@
 -- replay_payment(outbox_id uuid, reason text [, expires_at timestamptz]) -> integer
 --   Returns a dead letter to pending under the same outbox_id, sequence_id and rail key. Resets the
---   counters, but not the time of the first send, and sets a new expires_at (null: the one that it has, if that is
---   yet to come, else never). Returns the attempt_no of the REPLAYED row. A quarantined row only becomes due again, with the new
---   expires_at if one is given; the call then returns the last attempt_no.
+--   counters, but not the time of the first send, and sets a new expires_at (null: the one that it has, which must be
+--   yet to come; infinity: never). Returns the attempt_no of the REPLAYED row. A quarantined row only becomes due
+--   again, with the new expires_at if one is given, else with its own, also if that is past; the call then returns the last
+--   attempt_no.
 --
 --   A replay that only the rail's "no such payment" allows, on a rail that does not keep the key, is sent within
 --   15 minutes or parked again (just_replayed). It is refused while a pause would hold it up.
--- errors:  RH002 without a reason, RH006 expires_at is past, RH010 unknown
---          instruction, RH020 it can't be replayed, with the reason, or a suspension is
---          open; 55P03 after 5 s of waiting for a lock.
+-- errors:  RH002 without a reason, or with an expires_at after the year 9999; RH006 expires_at is past, RH010 unknown
+--          instruction, RH020 it can't be replayed, with the reason, or it has expired and no new expires_at is given, or a
+--          suspension is open; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
 --          payment_outbox_suspensions,
 --          and what require_settled_server, forgotten_since, payment_certainty and pause_of read.
@@ -19,6 +20,8 @@ CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, ex
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
 AS $$
 DECLARE
   letter     {cell}.payment_dead_letters;
@@ -42,7 +45,12 @@ BEGIN
   PERFORM {cell}.require_settled_server('a replay');
   IF replay_payment.expires_at <= clock_timestamp() THEN
     RAISE EXCEPTION USING ERRCODE = 'RH006', MESSAGE = 'expires_at is already past',
-      HINT = 'Give a later time, or none.';
+      HINT = 'Give a later time.';
+  END IF;
+  -- RFC 3339, in which it is shown and sent, has no later year.
+  IF replay_payment.expires_at >= '10000-01-01 00:00:00+00' AND replay_payment.expires_at <> 'infinity' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'expires_at must be a moment before the year 10000 in UTC',
+      HINT = 'For a payment that never expires: --never-expires.';
   END IF;
   PERFORM {cell}.lock_payment(replay_payment.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = replay_payment.outbox_id FOR UPDATE;
@@ -57,9 +65,11 @@ BEGIN
   -- of the same key.
   unpaid := last.state = 'FAILED' AND {cell}.payment_certainty(replay_payment.outbox_id, true) NOT IN ('CONTRADICTED',
     'OUTCOME_UNKNOWN');
-  anew := CASE WHEN unpaid THEN 'The participant enqueues the payment again as a new instruction.'
+  -- While the letter is open, a replay may make the old one too.
+  anew := CASE WHEN unpaid
+    THEN 'Close its dead letter first; then the participant enqueues the payment again as a new instruction.'
     ELSE 'The payment may have been made. Find out from the rail what became of it, and resolve it with that evidence. '
-      'Only after "not executed" the participant enqueues it again as a new instruction.' END;
+      'After "not executed" close its dead letter; only then the participant enqueues it again as a new instruction.' END;
   -- The operator who closed it may have asked the participant to pay in another way.
   IF letter.status IN ({closed_letters}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -82,7 +92,8 @@ BEGIN
         HINT = 'Close its dead letter, or resolve it if it may have been paid.';
     END IF;
     UPDATE {cell}.payment_outbox_pending p
-    SET next_attempt_at = clock_timestamp(), expires_at = coalesce(replay_payment.expires_at, p.expires_at)
+    SET next_attempt_at = clock_timestamp(), expires_at = nullif(coalesce(replay_payment.expires_at, p.expires_at),
+      'infinity')
     WHERE p.outbox_id = replay_payment.outbox_id
     RETURNING p.attempt_count INTO number;
     IF NOT FOUND THEN
@@ -94,7 +105,8 @@ BEGIN
     END IF;
     PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
     PERFORM {cell}.note_order_change(replay_payment.outbox_id, letter.rail_type, true);
-    PERFORM {cell}.log_operator_act('REPLAY', letter.instruction_id, replay_payment.outbox_id, replay_payment.reason);
+    PERFORM {cell}.log_operator_act('REPLAY', letter.instruction_id, replay_payment.outbox_id, replay_payment.reason,
+      jsonb_strip_nulls(jsonb_build_object('expires_at', replay_payment.expires_at)));
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN number;
   END IF;
@@ -151,8 +163,8 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('what became known after row %s called it %s contradicts that: the payment may have been made',
         last.attempt_no, last.state),
-      HINT = 'Find out from the rail. If it was not made, close the dead letter, and the participant enqueues it '
-        'again as a new instruction.';
+      HINT = 'Find out from the rail. If it was not made, close the dead letter first; then the participant '
+        'enqueues it again as a new instruction.';
   END IF;
   IF whole.payload IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be replayed',
@@ -211,6 +223,13 @@ BEGIN
     END IF;
   END IF;
 
+  IF replay_payment.expires_at IS NULL AND whole.expires_at <= clock_timestamp() THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('it had to be sent before %s, which is past', whole.expires_at),
+      HINT = 'Ask its participant whether the payment is still wanted. Then give a new expiry (--expires-at TIME), or say that '
+        'it has none (--never-expires).';
+  END IF;
+
   -- The pending row of an ended instruction was put back.
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = replay_payment.outbox_id;
   SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a
@@ -225,8 +244,7 @@ BEGIN
       headers,
      outcome_unknown, first_sent_at, last_sent_at, render_version)
   SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(),
-    whole.enqueued_at, whole.priority, coalesce(replay_payment.expires_at, CASE
-      WHEN whole.expires_at > clock_timestamp() THEN whole.expires_at END), copy.headers, doubted,
+    whole.enqueued_at, whole.priority, nullif(coalesce(replay_payment.expires_at, whole.expires_at), 'infinity'), copy.headers, doubted,
     least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version
   FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = replay_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
@@ -234,7 +252,8 @@ BEGIN
   PERFORM {cell}.note_order_change(last.outbox_id, last.rail_type, true);
   PERFORM {cell}.log_operator_act('REPLAY', {cell}.instruction_of(last.outbox_id), last.outbox_id,
     replay_payment.reason,
-    jsonb_build_object('letter', letter.reason, 'attempt_no', number));
+    jsonb_strip_nulls(jsonb_build_object('letter', letter.reason, 'attempt_no', number, 'had_to_end', whole.expires_at,
+      'expires_at', replay_payment.expires_at)));
   RETURN number;
 END
 $$;

@@ -1,9 +1,9 @@
 -- reschedule_payment(outbox_id uuid, due_at timestamptz, reason text) -> record (was_due_at, is_due_at)
 --   Changes the due time of a pending instruction, and nothing else: pauses, suspensions, the key
 --   window and expires_at stay in force, and an inquiry is not made before inquiry.not_before of
---   the profile has passed since the last send. A due_at that is null or past means now. Returns
+--   the profile has passed since the last send. A due_at that is null means now. Returns
 --   the due time before and after.
--- errors:  RH002 without a reason, or with a due_at more than 366 days ahead; RH010
+-- errors:  RH002 without a reason, or with a due_at that is past or more than 366 days ahead; RH010
 --          unknown instruction; RH020 it is not pending, or would expire before, with the
 --          reason; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_dead_letters.
@@ -23,6 +23,12 @@ DECLARE
   moment  timestamptz := clock_timestamp();
 BEGIN
   PERFORM {cell}.require_reason(reschedule_payment.reason);
+  -- A year that was mistyped would send it at once.
+  IF reschedule_payment.due_at <= moment THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = format('the due time %s is past: by the clock of the database it is %s', reschedule_payment.due_at, moment),
+      HINT = 'To send it now: payment send-now.';
+  END IF;
   IF reschedule_payment.due_at > moment + interval '366 days' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a due time is at most 366 days ahead',
       HINT = 'To delay instructions for longer, pause their participant or rail.';
@@ -43,7 +49,7 @@ BEGIN
       HINT = 'Correct the cause that its dead letter names, then replay it.';
   END IF;
 
-  moment := greatest(reschedule_payment.due_at, moment);
+  moment := coalesce(reschedule_payment.due_at, moment);
   IF waiting.next_action = 'INQUIRE' THEN
     SELECT p.profile INTO profile
     FROM {cell}.payment_rails r
@@ -67,7 +73,8 @@ BEGIN
   UPDATE {cell}.payment_outbox_pending p SET next_attempt_at = moment WHERE p.outbox_id = reschedule_payment.outbox_id;
   PERFORM {cell}.log_operator_act(CASE WHEN reschedule_payment.due_at IS NULL THEN 'SEND_NOW' ELSE 'RESCHEDULE' END,
     {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id, reschedule_payment.reason,
-    jsonb_build_object('from', waiting.next_attempt_at, 'to', moment, 'rows', waiting.attempt_count));
+    jsonb_strip_nulls(jsonb_build_object('from', waiting.next_attempt_at, 'asked', reschedule_payment.due_at, 'to', moment,
+      'rows', waiting.attempt_count)));
   PERFORM {cell}.note_order_change(waiting.outbox_id, waiting.rail_type, true);
   PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
   was_due_at := waiting.next_attempt_at;

@@ -65,8 +65,14 @@ DECLARE
   other   uuid; -- the payment that already has the reference
 BEGIN
   PERFORM {cell}.require_reason(resolve_payment.reason);
+  -- Somewhere on Earth it may be the next day already.
+  IF resolve_payment.evidence_date > current_date + 1 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = format('the day of the evidence, %s, is in the future', resolve_payment.evidence_date),
+      HINT = 'Give the day that is on the document.';
+  END IF;
   IF resolve_payment.executed IS NULL OR coalesce(btrim(resolve_payment.document), '') COLLATE "C" = ''
-    OR resolve_payment.evidence_date IS NULL OR resolve_payment.evidence_date > current_date + 1
+    OR resolve_payment.evidence_date IS NULL
     OR resolve_payment.executed AND coalesce(btrim(resolve_payment.rail_reference), '') COLLATE "C" = ''
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',

@@ -86,7 +86,7 @@ types 'jq -r .outbox_id letters.jsonl | xargs railhead dead-letter close --reaso
 
 # What expired is wanted still.
 types 'railhead dead-letter show late-1'
-says 'To try again: railhead dead-letter replay '
+says 'To try again, if its participant still wants it: railhead dead-letter replay .* --expires-at TIME '
 types 'railhead dead-letter list --reason EXPIRED --limit 1000 -o jsonl >letters.jsonl'
 types "jq -r .outbox_id letters.jsonl | xargs railhead dead-letter replay --reason \"not executed, ticket 4711\" --expires-at $(date -u -d '1 hour' +%FT%TZ)"
 awaits 40 'railhead status' '^bank +no +0 +0 '

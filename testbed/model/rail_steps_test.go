@@ -164,7 +164,7 @@ func (w *world) replay(t *rapid.T) {
 	if w.restored && one.rail.executed > 0 {
 		t.Skip("an operator who has compared replays nothing that was executed")
 	}
-	no, err := w.operator.ReplayPayment(w.ctx(), one.id, time.Time{}, "a proof")
+	no, err := w.operator.ReplayPayment(w.ctx(), one.id, operator.NeverExpires, "a proof")
 	if allowed := one.replayable() && !w.suspended; allowed != (err == nil) {
 		t.Fatalf("replay of %+v: %v", one.model, err)
 	}
