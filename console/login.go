@@ -95,6 +95,9 @@ func (r Roles) of(names []string) (Role, bool) {
 	return "", false
 }
 
+// undoneMax bounds what a page says of an act that was not done, in characters.
+const undoneMax = 200
+
 // Login is a way to log in: NewLink, NewOIDC and NewCertificates make one.
 type Login interface {
 	// Offer is the text of the login page, and the address to which it leads; empty: none.
@@ -149,15 +152,35 @@ func (s *Site) Ask(w http.ResponseWriter, r *http.Request, title, address, secre
 }
 
 // loginPage shows the ways to log in.
-func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) {
+func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) { s.askToLogIn(w, r, "") }
+
+// askToLogIn is loginPage with a word about what was not done; empty: there is nothing to say.
+func (s *Site) askToLogIn(w http.ResponseWriter, r *http.Request, undone string) {
 	type offer struct{ Text, Address string }
-	var offers []offer
+	body := struct {
+		Undone string
+		Offers []offer
+	}{Undone: undone}
 	for _, login := range s.logins {
 		if text, address := login.Offer(); text != "" {
-			offers = append(offers, offer{text, address})
+			body.Offers = append(body.Offers, offer{text, address})
 		}
 	}
-	s.showWith(w, r, http.StatusUnauthorized, "login.html", page{Title: "Log in", Body: offers})
+	s.showWith(w, r, http.StatusUnauthorized, "login.html", page{Title: "Log in", Body: body})
+}
+
+// undone says that an act of a request without a session was not done; empty: the request asks for no act.
+func (s *Site) undone(r *http.Request) string {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return ""
+	}
+	s.log.WarnContext(r.Context(), "an act came without a session, and was not done", "path", pathOf(r),
+		"act", explain.Bounded(r.PathValue("act"), undoneMax))
+	why := "You are not logged in."
+	if s.secretOf(r) != "" {
+		why = "Your session has ended."
+	}
+	return why + " Nothing was done: " + explain.Bounded(r.URL.Path, undoneMax) + ". Log in, and do it again."
 }
 
 // logout ends the session.
@@ -173,7 +196,7 @@ func (s *Site) known(next func(http.ResponseWriter, *http.Request, Person)) http
 		person, ok := s.personOf(r)
 		if !ok {
 			s.keepReturn(w, r)
-			s.loginPage(w, r)
+			s.askToLogIn(w, r, s.undone(r))
 			return
 		}
 		next(w, r, person)
