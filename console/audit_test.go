@@ -75,4 +75,11 @@ func TestOperatorLog(t *testing.T) {
 		}
 	}
 	s.want(s.do(client, "GET", "/audit/log?before=x", nil), 400, "begins at no act")
+	s.want(s.do(client, "GET", "/audit/log?act=reveal", nil), 400, "there is no act", "REVEAL_PAYLOAD")
+	s.want(s.do(client, "GET", "/audit/log?subject=bnak&act=cancel", nil), 200, "0 shown; nothing of the name", "bnak",
+		"was ever acted on")
+	page := s.want(s.do(client, "GET", "/audit/log?subject=bank&act=cancel", nil), 200, "0 shown")
+	if strings.Contains(page.text, "ever acted") {
+		t.Errorf("a known subject is called unknown: %s", page.text)
+	}
 }

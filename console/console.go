@@ -48,6 +48,7 @@ type Reader interface {
 	ExpiringSoon(ctx context.Context) (soon []reader.Expiring, more bool, err error)
 	Tokens(ctx context.Context) ([]reader.ListedToken, error)
 	OperatorLog(ctx context.Context, filter reader.LogFilter) (acts []reader.LoggedAct, more bool, err error)
+	NeverLogged(ctx context.Context, filter reader.LogFilter) (sentences []string, err error)
 	RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error)
 }
 

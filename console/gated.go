@@ -168,6 +168,10 @@ func (g gated) OperatorLog(ctx context.Context, filter reader.LogFilter) ([]read
 	return found.a, found.b, err
 }
 
+func (g gated) NeverLogged(ctx context.Context, filter reader.LogFilter) ([]string, error) {
+	return throughOne(ctx, g, g.reader.NeverLogged, filter)
+}
+
 func (g gated) RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error) {
 	return throughOne(ctx, g, g.reader.RoleDifferences, cell)
 }

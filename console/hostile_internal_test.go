@@ -96,6 +96,9 @@ func (hostileReader) List(context.Context, reader.ListFilter) (reader.List, erro
 func (hostileReader) OperatorLog(context.Context, reader.LogFilter) ([]reader.LoggedAct, bool, error) {
 	return filled[[]reader.LoggedAct](), true, nil
 }
+func (hostileReader) NeverLogged(context.Context, reader.LogFilter) ([]string, error) {
+	return filled[[]string](), nil
+}
 func (hostileReader) RoleDifferences(context.Context, string) ([]acl.Difference, error) {
 	return filled[[]acl.Difference](), nil
 }

@@ -19,6 +19,7 @@ type logBody struct {
 	Acts  []logRow
 	Query url.Values // the filter, as in the address
 	Next  string     // the address of the next page; empty: this is the last one
+	Never []string   // of the names of the filter, where no act fits it
 }
 
 // logRow is an act in the operator log.
@@ -39,8 +40,8 @@ func (c *Console) operatorLog(w http.ResponseWriter, r *http.Request, _ Person) 
 		}
 	}
 	filter := reader.LogFilter{
-		Act:    strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(query.Get("act"))),
-		Person: query.Get("person"), Actor: query.Get("login"), Subject: query.Get("subject"), Limit: logLimit,
+		Act: query.Get("act"), Person: query.Get("person"), Actor: query.Get("login"), Subject: query.Get("subject"),
+		Limit: logLimit,
 	}
 	if text := query.Get("before"); text != "" {
 		var err error
@@ -56,6 +57,12 @@ func (c *Console) operatorLog(w http.ResponseWriter, r *http.Request, _ Person) 
 		return
 	}
 	body := logBody{Query: query}
+	if len(acts) == 0 {
+		if body.Never, err = c.reader.NeverLogged(r.Context(), filter); err != nil {
+			c.failed(w, r, err)
+			return
+		}
+	}
 	for _, act := range slices.Backward(acts) {
 		row := logRow{LoggedAct: act, Details: explain.Bounded(explain.OneLine(string(act.Detail)), detailMax)}
 		if row.Details == "{}" {

@@ -184,7 +184,7 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case ledger.SQLState(err) == statePermission:
 		c.fail(w, r, problem{http.StatusForbidden, "The database refuses this to the login of the console",
 			"Nothing was done. The console acts as a member of railhead_operator: see RAILHEAD_OPERATOR_URL."})
-	case errors.Is(err, outbox.ErrInvalid):
+	case errors.Is(err, outbox.ErrInvalid), errors.Is(err, outbox.ErrUnanswerable):
 		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
 	case errors.Is(r.Context().Err(), context.DeadlineExceeded), errors.Is(err, errQueryTime),
 		ledger.SQLState(err) == stateCanceled:

@@ -74,11 +74,11 @@ func TestLogTail(t *testing.T) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 	for _, wrong := range []reader.LogFilter{{Limit: 10_001}, {Limit: -1}, {Since: -time.Second}} {
-		if _, _, err := looker.OperatorLog(t.Context(), wrong); !errors.Is(err, outbox.ErrInvalid) {
-			t.Errorf("%+v: %v, want %v", wrong, err, outbox.ErrInvalid)
+		if _, _, err := looker.OperatorLog(t.Context(), wrong); !errors.Is(err, outbox.ErrUnanswerable) {
+			t.Errorf("%+v: %v, want %v", wrong, err, outbox.ErrUnanswerable)
 		}
-		if _, err := looker.LogTail(wrong); !errors.Is(err, outbox.ErrInvalid) {
-			t.Errorf("%+v, followed: %v, want %v", wrong, err, outbox.ErrInvalid)
+		if _, err := looker.LogTail(wrong); !errors.Is(err, outbox.ErrUnanswerable) {
+			t.Errorf("%+v, followed: %v, want %v", wrong, err, outbox.ErrUnanswerable)
 		}
 	}
 }

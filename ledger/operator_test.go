@@ -318,7 +318,7 @@ func TestDeadLetterList(t *testing.T) {
 	same(t, "note", letters[0].Note, why)
 	same(t, "error", letters[0].ErrorCode, payment.CodeNoRecovery)
 	if _, err := o.Reader().DeadLetters(t.Context(), reader.LetterFilter{Limit: reader.LettersMax + 1}); !errors.Is(err,
-		outbox.ErrInvalid) {
+		outbox.ErrUnanswerable) {
 		t.Errorf("too long a list: %v", err)
 	}
 }

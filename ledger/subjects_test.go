@@ -55,7 +55,7 @@ func TestRailProfiles(t *testing.T) {
 		t.Errorf("no such rail: %v", err)
 	}
 	far := reader.ProfileQuery{RailType: celltest.Bank, After: 1 << 40}
-	if _, err := looker.RailProfiles(t.Context(), far); !errors.Is(err, outbox.ErrInvalid) {
+	if _, err := looker.RailProfiles(t.Context(), far); !errors.Is(err, outbox.ErrUnanswerable) {
 		t.Errorf("no such number: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestParticipants(t *testing.T) {
 	list(reader.ParticipantFilter{Prefix: "b", Limit: 1}, "b", "b")
 	list(reader.ParticipantFilter{Prefix: "%"}, "")
 	many := reader.ParticipantFilter{Limit: reader.ParticipantsListed + 1}
-	if _, err := looker.Participants(t.Context(), many); !errors.Is(err, outbox.ErrInvalid) {
+	if _, err := looker.Participants(t.Context(), many); !errors.Is(err, outbox.ErrUnanswerable) {
 		t.Errorf("a limit of %d: %v", many.Limit, err)
 	}
 }

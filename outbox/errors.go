@@ -27,6 +27,9 @@ var (
 	ErrNoMap = errors.New("no cell that was reached has a map of cells")
 	// ErrSeveralPayments: several cells have a payment of the key. The error names them.
 	ErrSeveralPayments = errors.New("several cells have a payment of the key")
+	// ErrUnanswerable: a question to the ledger, such as a filter that contradicts itself, has no answer. Nothing was
+	// read.
+	ErrUnanswerable = errors.New("this can't be answered")
 	// ErrNotFound: no such instruction (RH010).
 	ErrNotFound = errors.New("no such instruction")
 	// ErrMayBeForgotten: no such instruction, but the database may have lost one.

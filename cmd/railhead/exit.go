@@ -88,7 +88,8 @@ func codeOf(err error) int {
 		return exitNotAllowed
 	case errors.Is(err, outbox.ErrEnqueueClosed):
 		return exitClosed
-	case errors.Is(err, outbox.ErrInvalid), errors.Is(err, railconfig.ErrBadFile), errors.Is(err, rails.ErrBadProfile):
+	case errors.Is(err, outbox.ErrInvalid), errors.Is(err, outbox.ErrUnanswerable),
+		errors.Is(err, railconfig.ErrBadFile), errors.Is(err, rails.ErrBadProfile):
 		return exitUsage
 	default:
 		return exitFailure

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,6 @@ func logCommand() *cobra.Command {
 			"INV-1 -o jsonl\n  railhead log --follow",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter.Act = strings.ToUpper(strings.ReplaceAll(filter.Act, "-", "_"))
 			if filter.Since < 0 {
 				return usage(errors.New("--since is not negative"))
 			}
@@ -55,7 +53,9 @@ func logCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&filter.Actor, "actor", "", "only acts of this login")
 	flags.StringVar(&filter.Person, "person", "", "only acts on behalf of this person, as the console names them")
-	flags.StringVar(&filter.Act, "act", "", "only acts of this kind, such as PAUSE_RAIL, RESOLVE or REPLAY")
+	flags.StringVar(&filter.Act, "act", "",
+		"only acts of this kind, such as PAUSE_RAIL, RESOLVE or REPLAY; one that does not exist is "+
+			"refused, and all are named")
 	flags.StringVar(&filter.Subject, "subject", "", "only acts on this rail, participant, instruction id or setting")
 	flags.StringVar(&instruction, "payment", "",
 		"only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
@@ -85,6 +85,15 @@ func showLog(
 	}
 	if cutShort {
 		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: older acts are left out: these are the newest %d (--limit)\n", len(acts))
+	}
+	if !following && len(acts) == 0 {
+		never, err := looker.NeverLogged(cmd.Context(), filter)
+		if err != nil {
+			return err
+		}
+		for _, sentence := range never {
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: %s\n", printable(sentence))
+		}
 	}
 	if !following && o.json {
 		return o.document(emptyNotNull(acts))

@@ -90,6 +90,27 @@ func TestLog(t *testing.T) {
 	if none := who.want(exitOK, "log", "--actor", "another", "-o", "json").out; none != "[]\n" {
 		t.Errorf("of another login: %q", none)
 	}
+	for filter, says := range map[string]string{
+		"--subject bnak --act pause-rail": `nothing of the name "bnak" was ever acted on`,
+		"--actor another --subject bank":  `no login of the name "another" ever acted`,
+		"--person amy":                    `no person of the name "amy" ever acted`, "--act resolve --subject bank": "",
+	} {
+		said := who.want(exitOK, append([]string{"log"}, strings.Fields(filter)...)...)
+		if said.out != "no act\n" || !strings.Contains(said.errors, says) || says == "" && said.errors != "" ||
+			strings.Count(said.errors, "ever acted") > 1 {
+			t.Errorf("log %s: %q, %q", filter, said.out, said.errors)
+		}
+	}
+	for _, args := range [][]string{{"log", "--act", "REVEAL"}, {"log", "--follow", "--act", "REVEAL"}} {
+		said := who.want(exitUsage, args...)
+		if !strings.Contains(said.errors, `there is no act "REVEAL"`) || !strings.Contains(said.errors, "REVEAL_PAYLOAD") {
+			t.Errorf("%v: %q", args, said.errors)
+		}
+	}
+	said := who.want(exitUsage, "payment", "list", "--older-than", "48h").errors
+	if strings.Contains(said, "the instruction is refused") || !strings.Contains(said, "this can't be answered: ") {
+		t.Errorf("a filter that no payment can fit: %q", said)
+	}
 	who.want(exitNotFound, "log", "--payment", "INV-9")
 	who.want(exitUsage, "log", "--limit", "0")
 	who.want(exitUsage, "log", "--every", "1ms")

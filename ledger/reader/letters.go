@@ -80,7 +80,7 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 		limit = 100
 	}
 	if limit < 1 || limit > LettersMax {
-		return nil, fmt.Errorf("%w: a list of %d dead letters: ask for 1 to %d", outbox.ErrInvalid, limit, LettersMax)
+		return nil, fmt.Errorf("%w: a list of %d dead letters: ask for 1 to %d", outbox.ErrUnanswerable, limit, LettersMax)
 	}
 	statement := "letters_open"
 	if closed := (&DeadLetter{Status: filter.Status}); !closed.Open() {
@@ -104,7 +104,7 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) ([]any, error) {
 	if filter.OlderThan < 0 || filter.NewerThan < 0 {
 		return nil, fmt.Errorf("%w: dead letters older than %s or newer than %s: an age is not negative",
-			outbox.ErrInvalid, filter.OlderThan, filter.NewerThan)
+			outbox.ErrUnanswerable, filter.OlderThan, filter.NewerThan)
 	}
 	var before, since time.Time
 	if filter.OlderThan > 0 || filter.NewerThan > 0 {

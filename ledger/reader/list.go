@@ -91,11 +91,11 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 		}
 	}
 	if filter.Limit < 1 || filter.Limit > ListMax {
-		return List{}, fmt.Errorf("%w: a list of %d: ask for 1 to %d", outbox.ErrInvalid, filter.Limit, ListMax)
+		return List{}, fmt.Errorf("%w: a list of %d: ask for 1 to %d", outbox.ErrUnanswerable, filter.Limit, ListMax)
 	}
 	if filter.OlderThan < 0 || filter.NewerThan <= filter.OlderThan {
 		return List{}, fmt.Errorf("%w: nothing is newer than %s and older than %s",
-			outbox.ErrInvalid, filter.NewerThan, filter.OlderThan)
+			outbox.ErrUnanswerable, filter.NewerThan, filter.OlderThan)
 	}
 	if err := r.checkCursor(ctx, filter); err != nil {
 		return List{}, err
@@ -163,7 +163,7 @@ func (r *Reader) checkCursor(ctx context.Context, filter ListFilter) error {
 	}
 	found, err := r.Find(ctx, filter.Before.String())
 	if err == nil && found[0].ParticipantID != filter.ParticipantID {
-		err = fmt.Errorf("%w: %s is not of participant %s", outbox.ErrInvalid, filter.Before, filter.ParticipantID)
+		err = fmt.Errorf("%w: %s is not of participant %s", outbox.ErrUnanswerable, filter.Before, filter.ParticipantID)
 	}
 	return err
 }

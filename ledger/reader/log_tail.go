@@ -47,8 +47,13 @@ func (r *Reader) LogTail(filter LogFilter) (*LogTail, error) {
 	}
 	if filter.Limit < 0 || filter.Limit > logLimitMax || filter.Since < 0 || !filter.Before.IsZero() {
 		return nil, fmt.Errorf("%w: limit is %d and since %s, must be 1 to %d and not negative, and no act to end before",
-			outbox.ErrInvalid, filter.Limit, filter.Since, logLimitMax)
+			outbox.ErrUnanswerable, filter.Limit, filter.Since, logLimitMax)
 	}
+	kind, err := kindOf(filter.Act)
+	if err != nil {
+		return nil, err
+	}
+	filter.Act = kind
 	return &LogTail{reader: r, filter: filter, emitted: make(map[payment.ID]bool)}, nil
 }
 

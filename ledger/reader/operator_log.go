@@ -44,7 +44,7 @@ func byOf(actor, person string) string {
 type LogFilter struct {
 	Actor    string
 	Person   string
-	Act      string
+	Act      string // one of LoggedKinds, in any case; any other is refused (outbox.ErrUnanswerable)
 	Subject  string
 	OutboxID payment.ID
 	// Since is how far back to read, by the database clock; 0: to the beginning.
@@ -69,7 +69,10 @@ func (r *Reader) OperatorLog(ctx context.Context, filter LogFilter) (acts []Logg
 	}
 	if filter.Limit < 0 || filter.Limit > logLimitMax || filter.Since < 0 {
 		return nil, false, fmt.Errorf("%w: limit is %d and since %s, must be 1 to %d and not negative",
-			outbox.ErrInvalid, filter.Limit, filter.Since, logLimitMax)
+			outbox.ErrUnanswerable, filter.Limit, filter.Since, logLimitMax)
+	}
+	if filter.Act, err = kindOf(filter.Act); err != nil {
+		return nil, false, err
 	}
 	var from payment.ID
 	if filter.Since > 0 {

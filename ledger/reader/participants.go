@@ -57,7 +57,7 @@ func (r *Reader) Participants(ctx context.Context, filter ParticipantFilter) (Pa
 	if filter.Limit < 1 || filter.Limit > ParticipantsListed || len(filter.Prefix) > participantIDMax ||
 		len(filter.After) > participantIDMax {
 		return ParticipantList{}, fmt.Errorf("%w: a list has 1 to %d participants, and an id at most %d characters",
-			outbox.ErrInvalid, ParticipantsListed, participantIDMax)
+			outbox.ErrUnanswerable, ParticipantsListed, participantIDMax)
 	}
 	list := ParticipantList{Participants: []ListedParticipant{}}
 	err := r.read(ctx, func(batch *pgx.Batch) {

@@ -54,7 +54,7 @@ func (r *Reader) RailProfiles(ctx context.Context, query ProfileQuery) (RailProf
 		query.OlderThan = versionMax
 	}
 	if query.Before < 0 || query.Before > versionMax || query.After < 0 || query.After > versionMax {
-		return RailProfiles{}, fmt.Errorf("%w: a version is a number from 1 to %d", outbox.ErrInvalid, versionMax)
+		return RailProfiles{}, fmt.Errorf("%w: a version is a number from 1 to %d", outbox.ErrUnanswerable, versionMax)
 	}
 	var p RailProfiles
 	found := false

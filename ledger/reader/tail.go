@@ -84,7 +84,7 @@ type TailResult struct {
 // Tail returns a Tail.
 func (r *Reader) Tail(filter TailFilter) (*Tail, error) {
 	if filter.Since < 0 {
-		return nil, fmt.Errorf("%w: since is %s, must not be negative", outbox.ErrInvalid, filter.Since)
+		return nil, fmt.Errorf("%w: since is %s, must not be negative", outbox.ErrUnanswerable, filter.Since)
 	}
 	return &Tail{
 		reader: r, filter: filter, ahead: make(map[payment.ID]bool), inFlight: make(map[rowKey]bool),
