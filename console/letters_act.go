@@ -134,7 +134,7 @@ func (c *Console) perform(ctx context.Context, asked order) []outcome {
 		}
 		one, goesOn := outcomeOf(id, c.performOne(ctx, asked, id))
 		if !goesOn {
-			broken = "the database did not answer for the one before"
+			broken = "the one before failed: " + one.Why
 		}
 		c.log.InfoContext(ctx, "act", "act", asked.act, "outbox_id", id.String(), "outcome", one.Word)
 		outcomes = append(outcomes, one)
@@ -174,6 +174,10 @@ func outcomeOf(id payment.ID, err error) (one outcome, goesOn bool) {
 		return outcome{id, actNotDone, blocked.Error()}, true
 	case ledger.SQLState(err) == statePermission:
 		return outcome{id, actRefused, "the database does not let the login of the console do this"}, true
+	case refusesLogin(err):
+		return outcome{id, actNotDone, "the database refuses the login of the console"}, false
+	case takesNoWrites(err):
+		return outcome{id, actNotDone, "the database can't be written to"}, false
 	default:
 		return outcome{id, actNotDone, "the database did not answer"}, false
 	}

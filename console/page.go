@@ -135,10 +135,11 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, p problem) {
 	c.showWith(w, r, p.Status, "problem.html", page{Title: p.Title, Body: p})
 }
 
-// SQLSTATEs of the server: what a login may not do, and a statement that took too long.
+// SQLSTATEs of the server: what a login may not do, a statement that took too long, and a write that is not taken.
 const (
 	statePermission = "42501"
 	stateCanceled   = "57014"
+	stateReadOnly   = "25006"
 )
 
 // failed shows an error of the ledger. What the schema says of a refusal has no value of a payload; any
@@ -157,7 +158,7 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 				"before you act again."})
 	case refused && outbox.SentinelOf(fault.SQLState) != nil:
 		status, title := http.StatusConflict, "This is refused"
-		if errors.Is(err, outbox.ErrNotAllowed) {
+		if errors.Is(err, outbox.ErrNotAllowed) && r.PathValue("id") != "" {
 			title = "The state of the payment does not allow this"
 		} else if errors.Is(err, outbox.ErrNotFound) { // the payment, or its dead letter
 			status, title = http.StatusNotFound, "There is nothing to do this to"
@@ -184,6 +185,15 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case ledger.SQLState(err) == statePermission:
 		c.fail(w, r, problem{http.StatusForbidden, "The database refuses this to the login of the console",
 			"Nothing was done. The console acts as a member of railhead_operator: see RAILHEAD_OPERATOR_URL."})
+	case refusesLogin(err):
+		c.log.ErrorContext(r.Context(), "the database refuses the login of the console", "path", pathOf(r), "error", err)
+		c.fail(w, r, problem{http.StatusBadGateway, "The database refuses the login of the console",
+			"Nothing was done. Check the names and passwords in RAILHEAD_READER_URL and RAILHEAD_OPERATOR_URL."})
+	case takesNoWrites(err):
+		c.log.ErrorContext(r.Context(), "the database of the console can't be written to", "path", pathOf(r), "error", err)
+		c.fail(w, r, problem{http.StatusBadGateway, "The database can't be written to",
+			"Nothing was done. It is a standby, or default_transaction_read_only is on: have the connection strings of the " +
+				"console name the primary."})
 	case errors.Is(err, outbox.ErrInvalid), errors.Is(err, outbox.ErrUnanswerable):
 		c.fail(w, r, problem{http.StatusBadRequest, "This can't be answered", "Check the values: " + err.Error()})
 	case errors.Is(r.Context().Err(), context.DeadlineExceeded), errors.Is(err, errQueryTime),
@@ -198,6 +208,14 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 			"Try again. What an act did is on the page of its subject. The log of the console has the error under the mark " +
 				mark + "."})
 	}
+}
+
+// refusesLogin reports whether the server answered, and refused the login (ISO/IEC 9075: invalid authorization).
+func refusesLogin(err error) bool { return strings.HasPrefix(ledger.SQLState(err), "28") }
+
+// takesNoWrites reports whether the server answered, and takes no writes.
+func takesNoWrites(err error) bool {
+	return errors.Is(err, outbox.ErrReadOnly) || ledger.SQLState(err) == stateReadOnly
 }
 
 // blockedAdvice names the sessions that held the lock for which an act waited. No value of a payment is

@@ -65,6 +65,9 @@ var (
 	ErrOtherSchema = errors.New("this binary does not work on this cell")
 	// ErrUnsafeServer: the server may lose committed transactions.
 	ErrUnsafeServer = errors.New("the server's settings do not keep what is committed")
+	// ErrReadOnly: nothing can be written by a connection.
+	ErrReadOnly = errors.New("the server can't be written to: it is a standby, or default_transaction_read_only is on " +
+		"for the login or the database. Name the primary (target_session_attrs=read-write finds it), or set that to off")
 	// ErrUnfitServer: the server is not a PostgreSQL on which the guards of a cell work, or
 	// the path to it spreads a transaction over several sessions. The error says which guard
 	// would be missing.

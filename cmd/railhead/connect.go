@@ -90,6 +90,9 @@ func adminConfig() (*pgx.ConnConfig, string, error) {
 
 // adminConfigOf is the configuration of an administrator's connection by the string of a variable.
 func adminConfigOf(variable, url string) (*pgx.ConnConfig, error) {
+	if err := ledger.CheckURL(url); err != nil {
+		return nil, usage(fmt.Errorf("%s: %w", variable, err))
+	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, usage(fmt.Errorf("%s: %w", variable, err))

@@ -164,6 +164,8 @@ func advice(err error) string {
 	case state == "3F000" || state == "42P01" || state == "42883":
 		return "The cell does not exist, or is older than this build: check --cell, then run railhead migrate up\n" +
 			"and railhead roles apply."
+	case errors.Is(err, outbox.ErrReadOnly): // it says what to do
+		return ""
 	case exitCode(err) == exitUnreachable:
 		return "Check that the server runs and that the connection string leads to it (railhead help environment)."
 	default:

@@ -55,6 +55,9 @@ func TestExitCodes(t *testing.T) {
 	asIngest := command{t: t, env: []string{"DATABASE_URL=" + cell.URL(celltest.Ingest)}}
 	unknown := command{t: t, env: []string{"DATABASE_URL=" + cell.URL("railhead_unknown")}}
 	away := command{t: t, env: []string{"DATABASE_URL=postgres://x@127.0.0.1:1/x?connect_timeout=5"}}
+	only := command{t: t, env: []string{"DATABASE_URL=" + cell.URL(celltest.Readonly),
+		"PGOPTIONS=-c default_transaction_read_only=on"}}
+	unescaped := command{t: t, env: []string{"DATABASE_URL=postgres://x:p@secret@nowhere.invalid/db"}}
 	folder := command{t: t, env: []string{"PGHOST=" + t.TempDir()}}
 	for _, test := range []struct {
 		who  command
@@ -92,6 +95,10 @@ func TestExitCodes(t *testing.T) {
 		{folder, exitUnreachable, "Check that the server runs", []string{"status"}},
 		{away, exitUnreachable, "Check that the server runs", []string{"migrate", "status"}},
 		{away, exitUnreachable, "Check that the server runs", []string{"roles", "diff"}},
+		{only, exitUnreachable, "can't be written to: it is a standby, or default_transaction_read_only", []string{"status"}},
+		{unescaped, exitUsage, "write each @ of a password, or of a name, as %40", []string{"status"}},
+		{unescaped, exitUsage, "as %40", []string{"migrate", "status"}},
+		{unescaped, exitUsage, "as %40", []string{"prove"}},
 		{valid, exitFailure, "migrate up", []string{"status", "--cell", "elsewhere"}},
 	} {
 		got := test.who.run(test.args...)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/proofs"
 )
 
@@ -187,6 +188,9 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 }
 
 func runProofs(ctx context.Context, url string, o proofs.Options) (report proofs.Report, err error) {
+	if err := ledger.CheckURL(url); err != nil {
+		return proofs.Report{}, usage(fmt.Errorf("RAILHEAD_AUDITOR_URL: %w", err))
+	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return proofs.Report{}, usage(fmt.Errorf("RAILHEAD_AUDITOR_URL: %w", err))

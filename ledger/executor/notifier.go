@@ -55,6 +55,9 @@ func NewNotifier(config ledger.Config, sender *Executor, log *slog.Logger) (*Not
 	if err != nil {
 		return nil, err
 	}
+	if err := ledger.CheckURL(config.URL); err != nil {
+		return nil, fmt.Errorf("%s: %w", config.Name, err)
+	}
 	conn, err := pgx.ParseConfig(config.URL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the connection string of %s: %w", config.Name, err)
@@ -63,7 +66,7 @@ func NewNotifier(config ledger.Config, sender *Executor, log *slog.Logger) (*Not
 		conn.RuntimeParams["application_name"] = config.Name
 	}
 	conn.ConnectTimeout = 5 * time.Second
-	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	conn.ValidateConnect = store.Writable
 	store.PinSession(conn)
 	return &Notifier{
 		config: conn, channel: ledger.NotifyChannel(config.Cell), armSQL: loaded["notify_arm"], sender: sender, log: log,

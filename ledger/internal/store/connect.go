@@ -68,6 +68,9 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ledger.CheckURL(config.URL); err != nil {
+		return nil, err
+	}
 	pool, err := pgxpool.ParseConfig(config.URL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the connection string of %s: %w", config.Name, err)
@@ -92,7 +95,7 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	maps.Copy(conn.RuntimeParams, sessionSettings)
 	conn.StatementCacheCapacity = max(conn.StatementCacheCapacity, statementsMax)
 	conn.DescriptionCacheCapacity = max(conn.DescriptionCacheCapacity, statementsMax)
-	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	conn.ValidateConnect = Writable
 	conn.OnNotice = countWarning
 	conn.Tracer = config.Tracer
 	conn.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
