@@ -35,7 +35,11 @@ func (w *world) act(ctx context.Context, p *life, s step) (err error) {
 }
 
 func (w *world) replay(ctx context.Context, p *life) error {
-	_, err := w.operator.ReplayPayment(ctx, p.id, time.Time{}, "a proof")
+	var expires time.Time
+	if p.facts.overdue && !p.aside { // else it is refused
+		expires = operator.NeverExpires
+	}
+	_, err := w.operator.ReplayPayment(ctx, p.id, expires, "a proof")
 	if err != nil {
 		return err
 	}
