@@ -336,8 +336,5 @@ func (a *apiService) Ready() error {
 	if len(failed) > 0 && len(failed) < len(a.cells) {
 		failed = append(failed, errSomeCells)
 	}
-	if len(failed) == 0 {
-		return stillReady(a.tls.Err())
-	}
-	return errors.Join(failed...)
+	return alsoOf(a.tls, errors.Join(failed...))
 }

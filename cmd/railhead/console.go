@@ -147,10 +147,7 @@ type consoleService struct {
 }
 
 func (c consoleService) Ready() error {
-	if err := c.Service.Ready(); err != nil {
-		return err
-	}
-	return stillReady(c.tls.Err())
+	return alsoOf(c.tls, c.Service.Ready())
 }
 
 func (c consoleService) Run(ctx context.Context) error {

@@ -17,6 +17,14 @@ func tlsOf(listener string, files service.TLSFiles, set *metrics.Set, log *slog.
 	return certificates, err
 }
 
+// alsoOf adds what is at fault with the files of TLS to why a component is not ready; nil: it is.
+func alsoOf(certificates *service.TLS, unready error) error {
+	if unready == nil {
+		return stillReady(certificates.Err())
+	}
+	return errors.Join(unready, certificates.Err())
+}
+
 // errStillReady: a component works, and something of it needs an operator.
 var errStillReady = errors.New("it is ready all the same")
 
