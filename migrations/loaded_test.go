@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -28,12 +30,16 @@ const runs = `INSERT INTO railhead.outbox_heartbeats (name, kind, host, version,
 
 const settled = `SELECT railhead.server_is_settled()`
 
-// program runs one of PostgreSQL's programs on a database, and returns what it printed.
+// program runs one of PostgreSQL's programs on a database, and returns what it printed. Where that program is not
+// installed, the test is skipped.
 func program(t *testing.T, db *pgtest.DB, name string, in []byte, args ...string) []byte {
 	t.Helper()
 	found, err := pgserver.Find(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(found.Path(name)); errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("this PostgreSQL has no %s, as those that are downloaded", name)
 	}
 	command := exec.CommandContext(t.Context(), found.Path(name), append([]string{"-d", db.URL("")}, args...)...)
 	command.Stdin = bytes.NewReader(in)

@@ -33,6 +33,8 @@ var meddlings = []string{
 	`UPDATE railhead.payment_outbox_attempts SET instruction_id = 'instruction-{n}', idempotency_key = 'instruction-{n}' WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET rail_type = 'other' WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET claimed_at = claimed_at - interval '1 hour' WHERE {row}`,
+	`UPDATE railhead.payment_outbox_attempts a SET claimed_at = a.claimed_at - interval '1 hour' FROM railhead.payment_outbox_keys k
+		WHERE k.outbox_id = a.outbox_id AND k.participant_id = 'in-order' AND k.sequence_id = 2 AND a.state = 'DISPATCHING'`,
 	`DELETE FROM railhead.payment_outbox_attempts WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET state = 'FAILED' WHERE (outbox_id, attempt_no) = (
 		SELECT a.outbox_id, max(a.attempt_no)
