@@ -55,6 +55,8 @@ func TestLoadedRows(t *testing.T) {
 				t.Error("rows that were loaded count as accepted")
 			}
 			same(t, "settled", d.text(`SELECT railhead.server_is_settled()::text`), "false")
+			// A relayer that looked at the server before the rows were loaded claims none of them, also until it looks again.
+			same(t, "claimed before the suspension", len(d.claim(lane("bank", 8, 0))), 0)
 			_, err = d.operator().CancelPayment(t.Context(), waits, why)
 			refusedWith(t, "cancel", err, "RH020", "a cancellation has to wait")
 
@@ -72,6 +74,7 @@ func TestLoadedRows(t *testing.T) {
 				t.Error("the rows are not accepted, although an operator has accepted them")
 			}
 			same(t, "settled at last", d.text(`SELECT railhead.server_is_settled()::text`), "true")
+			same(t, "claimed at last", len(d.claim(lane("bank", 8, 0))), 1)
 			// A report that was under way meanwhile opens nothing anew.
 			d.must(d.exec.Suspend(t.Context(), "late", outbox.CauseNewTimeline, "never accepted", before.Now))
 			same(t, "open", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "0")
