@@ -270,9 +270,9 @@ func (s *session) try(ctx context.Context, t *tally, list func(tx pgx.Tx, suffix
 			return err
 		}
 		for n, a := range all {
-			state, err := a.make(ctx, tx.Conn().PgConn())
+			state, err := a.decided(ctx, tx.Conn().PgConn())
 			if err != nil {
-				return err
+				return fmt.Errorf("%v: %w", a, err)
 			}
 			if !a.holds(state) {
 				t.offend("%v: %s", a, a.complaint(state))
@@ -302,9 +302,30 @@ func (a attempt) complaint(state string) string {
 	}
 }
 
+// triesMax bounds how often an attempt is made that waited in vain for a lock: services of the cell write all the time,
+// and a refusal may come after the lock.
+const triesMax = 20
+
+// decided makes the attempt, again if another session's lock had it end before the server decided about the privilege.
+// It returns the SQLSTATE, empty for a success, or an error if there is none; that of a lock which was held throughout
+// has the code lockNotAvailable.
+func (a attempt) decided(ctx context.Context, conn *pgconn.PgConn) (string, error) {
+	for tries := 1; ; tries++ {
+		err := a.make(ctx, conn)
+		state := sqlstate(err)
+		waited := state == lockNotAvailable && !a.holds(state)
+		if state == "?" || waited && tries == triesMax {
+			return "", err
+		}
+		if !waited {
+			return state, nil
+		}
+	}
+}
+
 // make rolls back the attempt before, assumes the role and makes the attempt. The rollback
 // comes first, so that one round trip is enough, whatever the result of the last attempt.
-func (a attempt) make(ctx context.Context, conn *pgconn.PgConn) (string, error) {
+func (a attempt) make(ctx context.Context, conn *pgconn.PgConn) error {
 	before := "ROLLBACK TO SAVEPOINT attempt; " + a.prep
 	if a.role != "" {
 		before += "SET LOCAL ROLE " + pgx.Identifier{a.role}.Sanitize() + "; "
@@ -322,8 +343,5 @@ func (a attempt) make(ctx context.Context, conn *pgconn.PgConn) (string, error) 
 			_, err = conn.CopyFrom(ctx, strings.NewReader(""), a.Statement)
 		}
 	}
-	if state := sqlstate(err); state != "?" {
-		return state, nil
-	}
-	return "", fmt.Errorf("%v: %w", a, err)
+	return err
 }
