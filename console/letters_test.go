@@ -252,3 +252,37 @@ func TestReplayAfterTheDeadline(t *testing.T) {
 		t.Errorf("%d payments are pending without an expiry", n)
 	}
 }
+
+// TestReplayOfQuarantined: the page of a quarantined payment whose time to be sent has passed says that a replay
+// without a new expiry ends it.
+func TestReplayOfQuarantined(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	s := serve(t, cell, console.Operate, true)
+	id := enqueue(t, cell, "1")
+	works, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(works.Close)
+	if _, err := works.Quarantine(t.Context(), []payment.ID{id}, "SQLSTATE_23514"); err != nil {
+		t.Fatal(err)
+	}
+	client, path := s.login(), "/payments/"+id.String()
+	const ends = "it is not sent, and ends as EXPIRED"
+	for _, test := range []struct {
+		set  string
+		ends bool
+		says []string
+	}{
+		{"expires_at = NULL", false, []string{"it never expires"}},
+		{"expires_at = now() + interval '1 hour'", false, []string{", stays."}},
+		{"expires_at = now() - interval '1 minute'", true, []string{ends, "--expires-at TIME"}},
+	} {
+		cell.Exec("UPDATE railhead.payment_outbox_pending SET " + test.set)
+		page := s.want(s.do(client, "GET", path, nil), 200, test.says...)
+		if strings.Contains(page.text, ends) != test.ends {
+			t.Errorf("%s: %s", test.set, page.text)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -31,7 +33,7 @@ var sentenceScenes = []func(*teller){
 		w.lose()
 	},
 	(*teller).forge, (*teller).overtake, (*teller).askAgain, (*teller).suspend, (*teller).setBudget,
-	(*teller).doubtAndQuarantine, (*teller).doubtAndForge,
+	(*teller).doubtAndQuarantine, (*teller).doubtAndForge, (*teller).quarantineAndOvertake,
 }
 
 // step does what has to be possible.
@@ -98,6 +100,25 @@ func (w *teller) doubtAndQuarantine() {
 	}
 }
 
+// quarantineAndOvertake lets the deadline of a quarantined payment pass, of one that was never sent, and, where the
+// rail lets it wait, of one that may have been paid.
+func (w *teller) quarantineAndOvertake() {
+	overtaken := func() {
+		w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 hour'
+			WHERE outbox_id = $1`, [16]byte(w.id))
+		w.look("its deadline passed")
+	}
+	w.step(w.quarantine)
+	overtaken()
+	_, err := w.operator.ReplayPayment(w.Context(), w.id, operator.NeverExpires, "a test")
+	w.must(err)
+	w.step(w.claim)
+	w.record(w.outcome(*w.held, payment.ResultUnknown))
+	if w.quarantine() != "" {
+		overtaken()
+	}
+}
+
 // doubtAndForge changes what may have been paid before it is sent again, where the rail
 // lets it be.
 func (w *teller) doubtAndForge() {
@@ -135,6 +156,15 @@ func (w *teller) names(said string) {
 	if strings.Contains(said, "--reason WHY") && !strings.Contains(said, "--row ") {
 		w.Errorf("after %s no row is named: %s", strings.Join(w.story, "; "), said)
 	}
+}
+
+// over reports whether the payment ends as EXPIRED without another send (ledger/sql/expire.sql).
+func (w *teller) over(tx pgx.Tx) (over bool) {
+	w.Helper()
+	w.must(tx.QueryRow(w.Context(), `SELECT EXISTS (SELECT FROM railhead.v_outbox_pending p
+		WHERE p.outbox_id = $1 AND p.expires_at <= clock_timestamp() AND NOT p.outcome_unknown
+			AND p.next_attempt_at < 'infinity')`, [16]byte(w.id)).Scan(&over))
+	return over
 }
 
 // obey runs each command that a remedy names, alone and after its prerequisites,
@@ -183,6 +213,9 @@ func (w *teller) obey(line reader.Timeline) {
 			w.must(err)
 		}
 		_, refused := tx.Exec(w.Context(), act.sql, act.args...)
+		if refused == nil && act.sql == replay && w.over(tx) {
+			w.Errorf("after %s the replay of the remedy ends as EXPIRED: %s", strings.Join(w.story, "; "), said)
+		}
 		w.must(tx.Rollback(w.Context()))
 		switch not := strings.HasPrefix(act.names, "It is not"); {
 		case not == (refused != nil):

@@ -44,7 +44,7 @@ func Acts(line reader.Timeline) []Act {
 			act.Why = whyNotEnd(line, act.Name, names.close)
 		case "replay":
 			act.Why = whyNotEnd(line, act.Name, names.replay)
-			if line.IsLate() && line.Pending == nil {
+			if replayNeedsExpiry(line) {
 				act.Command += " --expires-at TIME"
 			}
 		case "inquire":

@@ -180,6 +180,12 @@ func again(line reader.Timeline) (text string, replay bool) {
 		":\nto try again, close it first; then the participant enqueues it as a new instruction.", false
 }
 
+// replayNeedsExpiry reports whether a replay without a new expiry would send nothing: it is refused, or ends as EXPIRED
+// where the row is quarantined. One in doubt is asked about, however late.
+func replayNeedsExpiry(line reader.Timeline) bool {
+	return line.IsLate() && (line.Pending == nil || !line.Pending.OutcomeUnknown)
+}
+
 // takenBack reports whether it was DISPATCHED, and a later row revoked that: it gets no second such row.
 func takenBack(line reader.Timeline) bool {
 	last := lastRow(line)
@@ -265,11 +271,20 @@ func unclaimable(line reader.Timeline) way {
 			"Find out who removed the row (railhead prove run nothing-lost),\n" +
 			"and at the rail what became of " + line.RailKey + ", then: " + resolve(line), named{resolve: true}}
 	}
-	mend := "it is in pending and could not be claimed. Correct what " + OrDash(line.DeadLetter.ErrorCode) +
-		" names, then: railhead dead-letter replay " + id + " --reason WHY\n"
-	if line.Pending.OutcomeUnknown {
-		return way{mend + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line),
+	correct, replay := "Correct what "+OrDash(line.DeadLetter.ErrorCode)+" names, then", "railhead dead-letter replay "+id
+	const could, why = "it is in pending and could not be claimed", " --reason WHY\n"
+	past := "t had to be sent before " + Clock(line.ExpiresAt.Time) + ", which is past"
+	cancel := "or end it: railhead payment cancel " + id + " --reason WHY"
+	switch {
+	case line.Pending.OutcomeUnknown:
+		if correct = could + ". " + correct + ": " + replay + why; line.IsLate() {
+			correct += "I" + past + ": it is sent again only with --expires-at TIME, if its participant still wants it.\n"
+		}
+		return way{correct + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line),
 			named{replay: true, resolve: true}}
+	case replayNeedsExpiry(line): // else it ends as EXPIRED, unsent
+		return way{could + ", and i" + past + ".\n" + correct + ", if its participant still wants it: " + replay +
+			" --expires-at TIME" + why + cancel, named{replay: true, cancel: true}}
 	}
-	return way{mend + "or end it: railhead payment cancel " + id + " --reason WHY", named{replay: true, cancel: true}}
+	return way{could + ". " + correct + ": " + replay + why + cancel, named{replay: true, cancel: true}}
 }

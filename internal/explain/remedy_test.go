@@ -10,6 +10,38 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
+// overtaken is a quarantined payment that was never claimed, late or not, and in doubt or not.
+func overtaken(late, unknown bool) reader.Timeline {
+	line := letterOf(payment.DeadUnclaimable)
+	line.DeadLetter.ErrorCode = "SQLSTATE_23514"
+	line.Pending = &reader.PendingRow{Quarantine: true, OutcomeUnknown: unknown, NextAction: string(payment.ActionSend)}
+	line.Now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	line.ExpiresAt = reader.Moment{Time: line.Now.Add(time.Hour)}
+	if late {
+		line.ExpiresAt.Time = line.Now
+	}
+	return line
+}
+
+// TestReplayCommand: the command that a page shows gives a payment a new deadline where a replay without one does not
+// send it.
+func TestReplayCommand(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		late, unknown bool
+		want          string
+	}{
+		{false, false, "railhead dead-letter replay"}, {true, false, "railhead dead-letter replay --expires-at TIME"},
+		{true, true, "railhead dead-letter replay"},
+	} {
+		for _, act := range explain.Acts(overtaken(test.late, test.unknown)) {
+			if act.Name == "replay" && (act.Command != test.want || act.Why != "") {
+				t.Errorf("late %t, in doubt %t: %q, %q", test.late, test.unknown, act.Command, act.Why)
+			}
+		}
+	}
+}
+
 // TestRemedy: what is advised while a suspension is open; and that a payment which may have been made is not advised to
 // be made anew.
 func TestRemedy(t *testing.T) {
@@ -44,6 +76,13 @@ func TestRemedy(t *testing.T) {
 			l.ExpiresAt = reader.Moment{Time: l.Now}
 		}), "It had to be sent before 2026-08-01T12:00:00.000Z, which is past.",
 			"--row 2 --expires-at TIME --reason WHY", ""},
+		"quarantined": {overtaken(false, false), "names, then: railhead dead-letter replay",
+			"--row 0 --reason WHY\nor end it: railhead payment cancel", "--expires-at"},
+		"quarantined, and expired": {overtaken(true, false), "it had to be sent before 2026-08-01T12:00:00.000Z, which is past",
+			"--row 0 --expires-at TIME --reason WHY\nor end it: railhead payment cancel", "--row 0 --reason WHY\nor end"},
+		"quarantined and in doubt, and expired": {overtaken(true, true),
+			"It had to be sent before 2026-08-01T12:00:00.000Z, which is past: it is sent again only with --expires-at TIME",
+			"--row 0 --reason WHY\n", "payment cancel"},
 	} {
 		got := explain.Remedy(test.line)
 		if !strings.Contains(got, test.says) || !strings.Contains(got, test.says2) ||
