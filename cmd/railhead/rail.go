@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -24,7 +25,8 @@ func railListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the rails of the cell with the profile in force",
 		Long: "List the rails of the cell with the fields of the profile in force that decide what is safe; with -o json\n" +
-			"the whole profile. Connects with RAILHEAD_READER_URL.",
+			"the whole profile, as it is stored. A profile that this build can't read hides no other rail: its line has\n" +
+			"\"not read\", standard error says why, and the exit code is 1. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -53,24 +55,31 @@ func writeRails(o output, found []outbox.RailRow) error {
 		return o.document(list)
 	}
 	rows := make([][]cell, 0, len(found))
+	var unread []error
 	for _, row := range found {
-		profile, err := rails.ParseProfile(row.Profile)
-		if err != nil {
-			return fmt.Errorf("the profile in force of rail %s: %w", row.RailType, err)
-		}
 		paused := cell{text: "no"}
 		if row.Paused {
 			paused = cell{"yes", alarm}
 		}
-		rows = append(rows, []cell{
-			{text: row.RailType}, {text: strconv.Itoa(row.ProfileVersion)}, paused,
-			{text: string(profile.Acceptance)}, {text: resendOf(profile)},
-			{text: strconv.Itoa(profile.Inquiry.Max)}, {text: strconv.Itoa(profile.Retry.MaxSends)},
-			{text: strconv.Itoa(profile.Concurrency)}, {text: payment.Duration(profile.SendBudget()).String()},
-		})
+		head := []cell{{text: row.RailType}, {text: strconv.Itoa(row.ProfileVersion)}, paused}
+		profile, err := rails.ParseProfile(row.Profile)
+		if err != nil {
+			unread = append(unread, fmt.Errorf("the profile in force of rail %s: %w", row.RailType, err))
+			rows = append(rows, append(append(head, cell{"not read", alarm}), plainCells("-", "-", "-", "-", "-")...))
+			continue
+		}
+		rows = append(rows, append(head,
+			cell{text: string(profile.Acceptance)}, cell{text: resendOf(profile)},
+			cell{text: strconv.Itoa(profile.Inquiry.Max)}, cell{text: strconv.Itoa(profile.Retry.MaxSends)},
+			cell{text: strconv.Itoa(profile.Concurrency)}, cell{text: payment.Duration(profile.SendBudget()).String()},
+		))
 	}
-	return o.table([]string{"RAIL", "PROFILE", "PAUSED", "ACCEPTANCE", "RESEND", "INQUIRIES", "SENDS", "CONCURRENCY",
+	err := o.table([]string{"RAIL", "PROFILE", "PAUSED", "ACCEPTANCE", "RESEND", "INQUIRIES", "SENDS", "CONCURRENCY",
 		"SEND BUDGET"}, rows)
+	if err != nil {
+		return err
+	}
+	return withCode(exitFailure, errors.Join(unread...)) // the command line is right
 }
 
 func railCodesCommand() *cobra.Command {

@@ -31,6 +31,30 @@ func unreadable(cell *celltest.Cell, railType string) {
 	cell.Exec(`SELECT railhead.apply_rail_profile($1, '{"a_field_of_a_later_build": 1}', 'in a test')`, railType)
 }
 
+// TestRailListGoesOn: a rail whose profile can't be read, as that of a build to come, hides no other; the list says
+// why, and ends with an error.
+func TestRailListGoesOn(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	unreadable(cell, "aaa") // which comes before the others
+	unreadable(cell, "later")
+	who := at(t, cell)
+	got := who.want(exitFailure, "rail", "list")
+	if words := strings.Join(strings.Fields(got.out), " "); !strings.Contains(words, "aaa 1 no not read - - - - - bank") ||
+		!strings.Contains(words, "bank 1 no FINAL") || !strings.Contains(words, "later 1 no not read -") {
+		t.Errorf("not each rail has its line: %s", got.out)
+	}
+	for _, rail := range []string{"aaa", "later"} {
+		if !strings.Contains(got.errors, "the profile in force of rail "+rail+": ") ||
+			strings.Count(got.errors, "a_field_of_a_later_build") != 2 {
+			t.Errorf("it is not said why: %s", got.errors)
+		}
+	}
+	if got := who.want(exitOK, "rail", "list", "-o", "json").out; strings.Count(got, "a_field_of_a_later_build") != 2 {
+		t.Errorf("as data: %s", got)
+	}
+}
+
 // TestUnusableProfileAtTheStart: a relayer that is started while the profile of a rail does not agree with its file
 // serves the others, and says so; the profile of a rail that its file does not name is none of its faults.
 func TestUnusableProfileAtTheStart(t *testing.T) {
