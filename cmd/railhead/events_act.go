@@ -39,6 +39,10 @@ func endpointsCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
+				now, err := reader.Now(cmd.Context())
+				if err != nil {
+					return err
+				}
 				all, err := reader.Endpoints(cmd.Context())
 				if err != nil {
 					return err
@@ -50,17 +54,17 @@ func endpointsCommand() *cobra.Command {
 				case len(all) == 0:
 					return o.text("no endpoint\n")
 				default:
-					return writeEndpoints(o, all)
+					return writeEndpoints(o, all, now)
 				}
 			})
 		},
 	}
 }
 
-func writeEndpoints(o output, all []outbox.ListedEndpoint) error {
+func writeEndpoints(o output, all []outbox.ListedEndpoint, now time.Time) error {
 	rows := make([][]cell, 0, len(all))
 	for _, e := range all {
-		state, tone := explain.EndpointState(e, time.Now())
+		state, tone := explain.EndpointState(e, now)
 		given := cell{text: strconv.Itoa(e.GivenUp)}
 		if e.GivenUp > 0 {
 			given.tone = alarm
@@ -98,6 +102,8 @@ func heldCommand() *cobra.Command {
 	}
 }
 
+var errSince = errors.New("--since must be a moment in the past, such as 2026-11-26T09:00:00Z")
+
 func redeliverCommand() *cobra.Command {
 	var endpoint, since, reason string
 	command := &cobra.Command{
@@ -110,11 +116,18 @@ func redeliverCommand() *cobra.Command {
 			var from time.Time
 			if since != "" {
 				var err error
-				if from, err = time.Parse(time.RFC3339, since); err != nil || from.Year() < 2000 || from.After(time.Now()) {
-					return usage(errors.New("--since must be a moment in the past, such as 2026-11-26T09:00:00Z"))
+				if from, err = time.Parse(time.RFC3339, since); err != nil || from.Year() < 2000 {
+					return usage(errSince)
 				}
 			}
 			return withOperator(cmd.Context(), func(op *operator.Operator) error {
+				now, err := clockOf(cmd.Context(), op.Reader())
+				if err != nil {
+					return err
+				}
+				if from.After(now) {
+					return usage(errSince)
+				}
 				var ended *reader.Pause
 				waited, err := op.Redeliver(operator.TellEndpointPause(cmd.Context(), endpoint, &ended), endpoint, from, reason)
 				if err != nil {

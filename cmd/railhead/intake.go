@@ -29,9 +29,9 @@ func intakeCloseCommand() *cobra.Command {
 			"added, and it opens at the later of the two ends. Connects with RAILHEAD_OPERATOR_URL; the act, the login\n"+
 			"and the reason go to the operator log.",
 		func(cmd *cobra.Command, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
-			until, err := end.moment()
+			until, err := end.moment(cmd.Context(), operator)
 			if err != nil {
-				return act{}, "", usage(err)
+				return act{}, "", err
 			}
 			changed, err := operator.CloseEnqueue(cmd.Context(), gate, reason, until)
 			if err != nil {

@@ -20,9 +20,9 @@ func participantPauseCommand() *cobra.Command {
 		"Stop claims of a participant's instructions, on every rail. It can still enqueue; calls in flight\n"+
 			"complete.\n"+pauseHelp,
 		func(cmd *cobra.Command, operator *operator.Operator, id, reason string) (act, string, error) {
-			until, err := end.moment()
+			until, err := end.moment(cmd.Context(), operator)
 			if err != nil {
-				return act{}, "", usage(err)
+				return act{}, "", err
 			}
 			changed, err := operator.PauseParticipant(cmd.Context(), id, reason, until)
 			if err != nil {

@@ -26,9 +26,9 @@ func railPauseCommand() *cobra.Command {
 		"Stop claims of a rail, or of everything. Calls in flight complete and are recorded; pending instructions stay in\n"+
 			"pending. The reaper still repairs the claims of dead workers, and ends expired instructions.\n"+pauseHelp,
 		func(cmd *cobra.Command, operator *operator.Operator, name, reason string) (act, string, error) {
-			until, err := end.moment()
+			until, err := end.moment(cmd.Context(), operator)
 			if err != nil {
-				return act{}, "", usage(err)
+				return act{}, "", err
 			}
 			changed, err := operator.PauseRail(cmd.Context(), name, reason, until)
 			if err != nil {
@@ -145,23 +145,33 @@ type pauseEnd struct {
 
 func (e *pauseEnd) flags(command *cobra.Command) {
 	command.Flags().StringVar(&e.until, "until", "", "when the pause ends, RFC 3339 with its zone, at most 366 days ahead")
-	command.Flags().DurationVar(&e.span, "for", 0, "how long the pause lasts, by this machine's clock, at least 1s")
+	command.Flags().DurationVar(&e.span, "for", 0, "how long the pause lasts, by the database's clock, at least 1s")
 }
 
-// moment is the end, or zero for none.
-func (e *pauseEnd) moment() (time.Time, error) {
+// moment is the end, or zero for none. A span counts from the clock of the database, by which the pause ends.
+func (e *pauseEnd) moment(ctx context.Context, op *operator.Operator) (time.Time, error) {
 	switch {
 	case e.until == "" && e.span == 0:
 		return time.Time{}, nil
 	case e.until != "" && e.span != 0:
-		return time.Time{}, errors.New("give --until or --for, and not both")
+		return time.Time{}, usage(errors.New("give --until or --for, and not both"))
 	case e.until != "":
-		return parseTime("--until", e.until)
+		until, err := parseTime("--until", e.until)
+		return until, usage(err)
 	case e.span < time.Second:
-		return time.Time{}, fmt.Errorf("--for is %s: use at least 1s", e.span)
-	default:
-		return time.Now().Add(e.span), nil
+		return time.Time{}, usage(fmt.Errorf("--for is %s: use at least 1s", e.span))
 	}
+	now, err := clockOf(ctx, op.Reader())
+	return now.Add(e.span), err
+}
+
+// clockOf is the time of the database's clock: that of the machine on which a command runs may be wrong.
+func clockOf(ctx context.Context, of *reader.Reader) (now time.Time, err error) {
+	err = withinCell(ctx, func(ctx context.Context) (err error) {
+		now, err = of.Now(ctx)
+		return err
+	})
+	return now, err
 }
 
 // paused describes the effect of a pause.

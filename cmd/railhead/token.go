@@ -53,7 +53,6 @@ func tokenCreateCommand() *cobra.Command {
 			if within <= 0 {
 				return usage(errors.New("--expires-in must be above 0"))
 			}
-			made.ExpiresAt = time.Now().Add(within)
 			if certificate != "" {
 				var err error
 				if made.Certificate, err = keyOfCertificate(certificate); err != nil {
@@ -61,14 +60,19 @@ func tokenCreateCommand() *cobra.Command {
 				}
 			}
 			if len(cells) > 0 {
-				return createInCells(cmd, made, cells)
+				return createInCells(cmd, made, within, cells)
 			}
 			var token, id string
 			err := asAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) (err error) {
 				if _, err := conn.Exec(cmd.Context(), "SET ROLE "+migrations.OwnerRole); err != nil {
 					return fmt.Errorf("becoming %s: %w", migrations.OwnerRole, err)
 				}
-				return withinCell(cmd.Context(), func(ctx context.Context) (err error) {
+				return withinCell(cmd.Context(), func(ctx context.Context) error {
+					now, err := operator.Clock(ctx, conn, cell)
+					if err != nil {
+						return err
+					}
+					made.ExpiresAt = now.Add(within)
 					token, id, err = operator.CreateToken(ctx, conn, cell, made)
 					return unlessRefused(err)
 				})
@@ -93,7 +97,8 @@ func tokenCreateCommand() *cobra.Command {
 		"a participant for which it is valid; repeat it, or separate several with commas")
 	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"},
 		"the acts that it permits: enqueue, read, cancel")
-	flags.DurationVar(&within, "expires-in", 90*24*time.Hour, "when it ends, at most 9600h")
+	flags.DurationVar(&within, "expires-in", 90*24*time.Hour,
+		"when it ends, from now by the database's clock, at most 9600h")
 	numberFlag(command, &made.RequestsPerMinute, "requests-per-minute", 0, math.MaxInt32,
 		"quota in each API process; 0: none")
 	flags.StringVar(&certificate, "certificate", "",
@@ -151,6 +156,10 @@ func tokenListCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
+				now, err := reader.Now(cmd.Context())
+				if err != nil {
+					return err
+				}
 				all, err := reader.Tokens(cmd.Context())
 				if err != nil {
 					return err
@@ -162,21 +171,21 @@ func tokenListCommand() *cobra.Command {
 				case len(all) == 0:
 					return o.text("no token\n")
 				default:
-					return writeTokens(o, all)
+					return writeTokens(o, all, now)
 				}
 			})
 		},
 	}
 }
 
-func writeTokens(o output, all []reader.ListedToken) error {
+func writeTokens(o output, all []reader.ListedToken, now time.Time) error {
 	rows := make([][]cell, 0, len(all))
 	for _, t := range all {
 		end := cell{text: clock(t.ExpiresAt)}
 		switch {
 		case !t.RevokedAt.IsZero():
 			end = cell{"revoked " + clock(t.RevokedAt), alarm}
-		case !t.ExpiresAt.After(time.Now()):
+		case !t.ExpiresAt.After(now):
 			end = cell{"expired " + clock(t.ExpiresAt), alarm}
 		}
 		rows = append(rows, []cell{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -15,9 +16,19 @@ import (
 
 const cellsFlag = "the settings of the cells in which to do it, such as EAST,WEST"
 
-// createInCells creates a token in the first cell, and puts it in force in the others.
-func createInCells(cmd *cobra.Command, made operator.NewToken, list []string) error {
-	return withAdmins(cmd.Context(), list, func(all []adminCell) error { return createWith(cmd, made, all, list) })
+// createInCells creates a token in the first cell, by whose clock it expires, and puts it in force in the others.
+func createInCells(cmd *cobra.Command, made operator.NewToken, within time.Duration, list []string) error {
+	return withAdmins(cmd.Context(), list, func(all []adminCell) error {
+		err := withinCell(cmd.Context(), func(ctx context.Context) error {
+			now, err := operator.Clock(ctx, all[0].conn, all[0].schema)
+			made.ExpiresAt = now.Add(within)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("cell %s: %w", all[0].setting, err)
+		}
+		return createWith(cmd, made, all, list)
+	})
 }
 
 func createWith(cmd *cobra.Command, made operator.NewToken, all []adminCell, list []string) error {

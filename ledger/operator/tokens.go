@@ -99,6 +99,19 @@ func ReadToken(ctx context.Context, conn querier, cell, id string) (StoredToken,
 	return found, nil
 }
 
+// Clock is the time of the database's clock, from which the expiry of a token counts. The connection is that of
+// CreateToken.
+func Clock(ctx context.Context, conn querier, cell string) (now time.Time, err error) {
+	loaded, err := store.LoadStatements(cell)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := conn.QueryRow(ctx, loaded["database_clock"]).Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("reading the clock: %w", store.Refusal(err))
+	}
+	return now, nil
+}
+
 // OwnSetting returns the setting that the cell's own map gives it; empty: the cell is in no directory. The
 // connection is an administrator's, as the cell's owner.
 func OwnSetting(ctx context.Context, conn querier, cell string) (string, error) {

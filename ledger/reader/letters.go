@@ -108,7 +108,7 @@ func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) 
 	}
 	var before, since time.Time
 	if filter.OlderThan > 0 || filter.NewerThan > 0 {
-		now, err := r.now(ctx)
+		now, err := r.Now(ctx)
 		if err != nil {
 			return nil, err
 		}

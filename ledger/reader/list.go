@@ -100,7 +100,7 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 	if err := r.checkCursor(ctx, filter); err != nil {
 		return List{}, err
 	}
-	now, err := r.now(ctx)
+	now, err := r.Now(ctx)
 	if err != nil {
 		return List{}, fmt.Errorf("listing instructions: %w", err)
 	}
@@ -168,7 +168,8 @@ func (r *Reader) checkCursor(ctx context.Context, filter ListFilter) error {
 	return err
 }
 
-func (r *Reader) now(ctx context.Context) (time.Time, error) {
+// Now is the time of the database's clock, from which spans count and by which it is judged what is over.
+func (r *Reader) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["database_clock"]).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })

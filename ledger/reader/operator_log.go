@@ -76,7 +76,7 @@ func (r *Reader) OperatorLog(ctx context.Context, filter LogFilter) (acts []Logg
 	}
 	var from payment.ID
 	if filter.Since > 0 {
-		now, err := r.now(ctx)
+		now, err := r.Now(ctx)
 		if err != nil {
 			return nil, false, fmt.Errorf("reading the operator log: %w", err)
 		}

@@ -136,7 +136,7 @@ func (t *Tail) Read(ctx context.Context, emit func(AttemptEvent) error) (TailRes
 func (t *Tail) from(ctx context.Context, ago time.Duration) (outbox.Place, error) {
 	var since pgtype.Timestamptz
 	if ago > 0 {
-		now, err := t.reader.now(ctx)
+		now, err := t.reader.Now(ctx)
 		if err != nil {
 			return outbox.Place{}, err
 		}
