@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
@@ -20,7 +21,7 @@ func newLog(s settings, component string) (*slog.Logger, error) {
 	if !text && s.LogFormat != "" && s.LogFormat != "json" {
 		return nil, usage(fmt.Errorf("RAILHEAD_LOG_FORMAT is %q: use text or json", s.LogFormat))
 	}
-	var handler slog.Handler = slog.NewJSONHandler(s.logTo, options)
+	var handler slog.Handler = slog.NewJSONHandler(escaping{s.logTo}, options)
 	if text {
 		handler = slog.NewTextHandler(s.logTo, options)
 	}
@@ -29,6 +30,17 @@ func newLog(s settings, component string) (*slog.Logger, error) {
 		log = log.With("cell", s.Setting)
 	}
 	return log, nil
+}
+
+// escaping writes lines of JSON so that a terminal shows texts of rails, callers and payloads as they are. As text,
+// slog quotes those itself.
+type escaping struct{ w io.Writer }
+
+func (e escaping) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(e.w, escapedJSON(string(line))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 func isTerminal(file *os.File) bool {

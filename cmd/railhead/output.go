@@ -82,16 +82,22 @@ func (o output) encode(value any, indent string) error {
 	if err := encoder.Encode(value); err != nil {
 		return wrote(err)
 	}
+	_, err := io.WriteString(o.w, escapedJSON(text.String()))
+	return wrote(err)
+}
+
+// escapedJSON is a text of JSON with escapes for the control characters, and those that change the direction of
+// writing, that encoding/json leaves in strings.
+func escapedJSON(text string) string {
 	var escaped strings.Builder
-	for _, r := range text.String() {
+	for _, r := range text {
 		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) { // of strings alone, in JSON
 			fmt.Fprintf(&escaped, `\u%04x`, r)
 		} else {
 			escaped.WriteRune(r)
 		}
 	}
-	_, err := io.WriteString(o.w, escaped.String())
-	return wrote(err)
+	return escaped.String()
 }
 
 func (o output) text(format string, args ...any) error {
