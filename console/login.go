@@ -142,7 +142,10 @@ func (s *Site) Admit(w http.ResponseWriter, r *http.Request, person Person) {
 
 // Refuse answers that a login was not accepted.
 func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, title, advice string, cause error) {
-	s.log.WarnContext(r.Context(), "a login was refused", "why", title, "cause", causeOf(cause), "from", r.RemoteAddr)
+	if leftOut, ok := s.refusals.Next(); ok {
+		s.log.WarnContext(r.Context(), "a login was refused", "why", title, "cause", causeOf(cause), "from", r.RemoteAddr,
+			"not_logged", leftOut)
+	}
 	s.fail(w, r, problem{http.StatusForbidden, title, advice})
 }
 
@@ -174,8 +177,10 @@ func (s *Site) undone(r *http.Request) string {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return ""
 	}
-	s.log.WarnContext(r.Context(), "an act came without a session, and was not done", "path", pathOf(r),
-		"act", explain.Bounded(r.PathValue("act"), undoneMax))
+	if leftOut, ok := s.undoneActs.Next(); ok {
+		s.log.WarnContext(r.Context(), "an act came without a session, and was not done", "path", pathOf(r),
+			"act", explain.Bounded(r.PathValue("act"), undoneMax), "not_logged", leftOut)
+	}
 	why := "You are not logged in."
 	if s.secretOf(r) != "" {
 		why = "Your session has ended."

@@ -10,6 +10,29 @@ import (
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
+// TestManyWithoutASession: requests that need no session put so many lines a minute into the log, however many come.
+func TestManyWithoutASession(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	c, err := New(Config{}, []Login{NewLink(Operate)}, hostileReader{func(*reader.Timeline) {}}, &scriptedOperator{}, nil,
+		slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		"/rails/bank/pause": "an act came without a session", "/login/link?secret=guessed": "a login was refused",
+	} {
+		log.Reset()
+		for range 100 {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)
+			c.handler.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if n := strings.Count(log.String(), says); n != 10 || strings.Count(log.String(), "\n") != n {
+			t.Errorf("%s: %d lines of 100 requests: %s", path, n, log.String())
+		}
+	}
+}
+
 // TestActWithoutASession: an act of a person whose session has ended is answered with what was not done, and logged
 // without the person or an id.
 func TestActWithoutASession(t *testing.T) {

@@ -47,6 +47,8 @@ type Site struct {
 	loopback bool   // it listens on a loopback address
 	at       string // the address that browsers use; without a public URL it is empty until Run listens
 	once     service.Once
+	// Lines of the log that requests without a session cause.
+	refusals, undoneActs service.LogBound
 }
 
 // settingForm is the form of a setting in the map of cells.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -105,5 +107,33 @@ func TestSourceOfAnotherRail(t *testing.T) {
 		map[string]*railcallback.Reader{"bank": {}}, idle{}, nil, nil, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "rail stream") {
 		t.Errorf("%v, want it to name the rail", err)
+	}
+}
+
+// TestManyUnsigned: callbacks without a signature, which any client may send, put so many lines a minute into the log.
+func TestManyUnsigned(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	receiver, err := callback.NewReceiver(map[string]*railcallback.Reader{"bank": {}, "other": {}}, idle{}, "callbacks-1",
+		time.Second, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	receiver.Register(mux)
+	post := func(rail string) {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/callbacks/"+rail,
+			strings.NewReader(`{}`)))
+		if w.Code != http.StatusUnauthorized {
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		}
+	}
+	for range 100 {
+		post("bank")
+	}
+	post("other") // those of one rail hide none of another
+	if n := strings.Count(log.String(), "rail_type=bank"); n != 10 || strings.Count(log.String(), "rail_type=other") != 1 {
+		t.Errorf("%d lines of 100 callbacks: %s", n, log.String())
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -66,6 +67,7 @@ type Receiver struct {
 	turns    chan struct{}
 	watch    Observer
 	log      *slog.Logger
+	unsigned map[string]*service.LogBound // lines of the log about callbacks without a signature, by rail
 	// Tracer, if set before the first callback, starts the span of each.
 	Tracer trace.Tracer
 	// Suspended reports whether the database may have forgotten payments. The rail is then asked to
@@ -91,8 +93,12 @@ func NewReceiver(
 	if watch == nil {
 		watch = nopObserver{}
 	}
+	unsigned := make(map[string]*service.LogBound, len(readers))
+	for railType := range readers {
+		unsigned[railType] = &service.LogBound{}
+	}
 	return &Receiver{readers: readers, store: store, workerID: workerID, timeout: timeout,
-		turns: make(chan struct{}, Recordings), watch: watch, log: log}, nil
+		turns: make(chan struct{}, Recordings), watch: watch, log: log, unsigned: unsigned}, nil
 }
 
 // Register adds the endpoint to a mux.
@@ -206,7 +212,9 @@ func (r *Receiver) take(ctx context.Context, railType string, event callback.Eve
 	switch {
 	case errors.Is(err, callback.ErrUnsigned):
 		r.watch.Received(railType, Unsigned)
-		r.log.WarnContext(ctx, "callback refused", "rail_type", railType, "error", err)
+		if leftOut, ok := r.unsigned[railType].Next(); ok { // any client may send one
+			r.log.WarnContext(ctx, "callback refused", "rail_type", railType, "error", err, "not_logged", leftOut)
+		}
 		return answer{status: http.StatusUnauthorized, why: callback.ErrUnsigned.Error()}
 	case err != nil:
 		r.watch.Received(railType, Unreadable)
