@@ -162,9 +162,9 @@ func TestDatabaseRefuses(t *testing.T) {
 		})), 403, "The database refuses this")
 	}
 	for n, act := range []string{"acknowledge", "escalate", "inquire", "replay", "close"} {
+		form := oneUse[1:] + strconv.Itoa(n)
 		got := s.want(s.do(client, "POST", "/dead-letters/"+act, url.Values{
-			"id": {id.String()}, "count": {"1"}, "reason": {"x"}, "seen-" + id.String(): {"-1"},
-			"form": {oneUse[1:] + strconv.Itoa(n)},
+			"id-" + form: {id.String()}, "count": {"1"}, "reason": {"x"}, "seen-" + id.String(): {"-1"}, "form": {form},
 		}), 303)
 		s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "1 refused", "does not let the login")
 	}
@@ -226,7 +226,7 @@ func TestReveal(t *testing.T) {
 	id := enqueue(t, cell, "1")
 	client := s.login()
 	path := "/payments/" + id.String()
-	s.want(s.do(client, "GET", path, nil), 200, `<form action="`+path+`/reveal" method="post">`)
+	s.want(s.do(client, "GET", path, nil), 200, `<form action="`+path+`/reveal" method="post" autocomplete="off">`)
 	s.want(s.do(client, "POST", path+"/reveal", nil), 400, "needs a reason")
 	s.want(s.do(client, "GET", path+"/reveal", nil), 404)
 	got := s.want(s.do(client, "POST", path+"/reveal", url.Values{"reason": {"their call 146"}}), 200,

@@ -159,7 +159,7 @@ func TestActsStayInTheCell(t *testing.T) {
 		{"/payments/" + id + "/cancel", url.Values{"seen": {"0"}}, "cancel", "/payments/" + id},
 		{"/rails/bank/pause", nil, "pause", "/rails/bank"},
 		{"/dead-letters/acknowledge",
-			url.Values{"id": {id}, "count": {"1"}, "form": {form}, "seen-" + id: {"-1.1.1.FAILED"}}, "triage",
+			url.Values{"id-" + form: {id}, "count": {"1"}, "form": {form}, "seen-" + id: {"-1.1.1.FAILED"}}, "triage",
 			"/dead-letters/orders/" + form},
 	} {
 		values := url.Values{"reason": {"x"}}

@@ -45,6 +45,9 @@ type suspensionRow struct {
 	Since  string // names it, to accept the server
 }
 
+// Compared is the name of the tick that it was compared.
+func (r suspensionRow) Compared() string { return comparedName(r.Since) }
+
 // components shows the heartbeats, the version of the schema and the suspensions.
 func (c *Console) components(w http.ResponseWriter, r *http.Request, person Person) {
 	seen := c.stateFor(w, r)
@@ -121,8 +124,9 @@ func (c *Console) acceptServer(w http.ResponseWriter, r *http.Request, person Pe
 	if !ok {
 		return
 	}
-	since, err := time.Parse(time.RFC3339, r.PostForm.Get("since"))
-	if err != nil || since.IsZero() || r.PostForm.Get("compared") != "yes" {
+	named := r.PostForm.Get("since")
+	since, err := time.Parse(time.RFC3339, named)
+	if err != nil || since.IsZero() || r.PostForm.Get(comparedName(named)) != "yes" {
 		c.fail(w, r, problem{http.StatusBadRequest, "The form is incomplete",
 			"Nothing was done. Name the suspension, and tick that you have compared it with the statements of the rails."})
 		return

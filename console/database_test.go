@@ -62,16 +62,18 @@ func TestAcceptServer(t *testing.T) {
 	s.want(s.do(client, "GET", "/components", nil), 200, "A suspension is open", `action="/components/accept"`,
 		`value="`+since+`"`)
 	for _, form := range []url.Values{
-		{"since": {since}, "reason": {"x"}}, {"compared": {"yes"}, "reason": {"x"}}, {"since": {since}, "compared": {"yes"}},
+		{"since": {since}, "reason": {"x"}}, {"compared-" + since: {"yes"}, "reason": {"x"}},
+		{"since": {since}, "compared-" + since: {"yes"}}, {"since": {since}, "compared": {"yes"}, "reason": {"x"}},
+		{"since": {since}, "compared-2026-01-01T00:00:00Z": {"yes"}, "reason": {"x"}},
 	} {
 		s.want(s.do(client, "POST", path, form), 400, "Nothing was done")
 	}
-	other := url.Values{"since": {"2026-01-01T00:00:00Z"}, "compared": {"yes"}, "reason": {"x"}}
+	other := url.Values{"since": {"2026-01-01T00:00:00Z"}, "compared-2026-01-01T00:00:00Z": {"yes"}, "reason": {"x"}}
 	s.want(s.do(client, "POST", path, other), 409, "but you have compared the suspension of")
 	if open(cell) != 1 {
 		t.Fatal("a refused act ended the suspension")
 	}
-	s.act(client, path, url.Values{"since": {since}, "compared": {"yes"}}, "/components",
+	s.act(client, path, url.Values{"since": {since}, "compared-" + since: {"yes"}}, "/components",
 		"The server is accepted. What is paused stays paused.", "as ordered")
 	if open(cell) != 0 {
 		t.Error("the suspension is still open")
@@ -86,7 +88,7 @@ func TestAcceptServer(t *testing.T) {
 func TestReaderMayNotAccept(t *testing.T) {
 	t.Parallel()
 	cell, since := suspended(t)
-	form := url.Values{"since": {since}, "compared": {"yes"}, "reason": {"x"}}
+	form := url.Values{"since": {since}, "compared-" + since: {"yes"}, "reason": {"x"}}
 	s := serve(t, cell, console.Read, true)
 	client := s.login()
 	s.want(s.do(client, "GET", "/components", nil), 200, "railhead timeline accept --since "+since)

@@ -37,6 +37,7 @@ type lettersBody struct {
 	Acts    []string
 	MayAct  bool
 	Form    string // names the form, which gives one order
+	Ticked  string // the name of its ticks
 }
 
 // letterRow is a dead letter in a list.
@@ -79,10 +80,11 @@ func (c *Console) letters(w http.ResponseWriter, r *http.Request, person Person)
 		c.failed(w, r, err)
 		return
 	}
+	form := newSecret()
 	body := lettersBody{
 		Groups: groupsOf(groups, more, query.Get("triage")), More: more, Count: countOf(groups) + plus(more), Query: query,
 		Reasons: payment.DeadReasons(), Triages: triageStates, Rails: c.railNames(), Back: query.Encode(), Acts: actsOnMany,
-		MayAct: c.operator != nil && person.May(), Form: newSecret(),
+		MayAct: c.operator != nil && person.May(), Form: form, Ticked: tickedName(form),
 	}
 	if len(found) > lettersLimit {
 		found = found[:lettersLimit]

@@ -89,7 +89,7 @@ func orderOf(act string, form url.Values) (order, error) {
 	if asked.reason == "" {
 		faults = append(faults, errors.New("an act needs a reason, which the operator log keeps"))
 	}
-	for _, text := range form["id"] {
+	for _, text := range form[tickedName(form.Get("form"))] {
 		id, err := payment.ParseID(text)
 		if err != nil {
 			faults = append(faults, errors.New("one of the ticked dead letters has no outbox id"))

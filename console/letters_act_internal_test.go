@@ -66,6 +66,7 @@ func actOnMany(t *testing.T, op Operator, config Config, act string, form url.Va
 	if form.Get("form") == "" {
 		form.Set("form", newSecret())
 	}
+	form["id-"+form.Get("form")] = form["id"]
 	for _, id := range form["id"] {
 		if name := "seen-" + id; !form.Has(name) {
 			form.Set(name, "-1.1.1.FAILED")
@@ -105,7 +106,8 @@ func TestOrderIsDoneOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := someIDs(2)
-	form := url.Values{"id": ids, "count": {"2"}, "reason": {"x"}, "form": {newSecret()},
+	name := newSecret()
+	form := url.Values{"id-" + name: ids, "count": {"2"}, "reason": {"x"}, "form": {name},
 		"seen-" + ids[0]: {"-1.1.1.FAILED"}, "seen-" + ids[1]: {"-1.1.1.FAILED"}}
 	cookie := c.cookie(c.sessions.begin(Person{Name: "ann", Role: Operate}))
 	var last string

@@ -106,8 +106,9 @@ func TestActOnTicked(t *testing.T) {
 	ids := refuse(t, cell, "AC04", "AC04", "AC04", "AM04")
 	s := serve(t, cell, console.Operate, true)
 	client := s.login()
-	s.want(s.do(client, "GET", "/dead-letters", nil), 200, `name="id" value="`+ids[0].String()+`"`,
-		`formaction="/dead-letters/replay"`, "Resolve needs evidence", "<form method=\"post\">\n<button disabled hidden>")
+	s.want(s.do(client, "GET", "/dead-letters", nil), 200, `" value="`+ids[0].String()+`" aria-label`,
+		`formaction="/dead-letters/replay"`, "Resolve needs evidence",
+		"<form method=\"post\" autocomplete=\"off\">\n<button disabled hidden>")
 	const why = "the account is open again"
 	logged := func(act string) int {
 		return cell.Int(`SELECT count(*) FROM railhead.payment_operator_log
@@ -123,6 +124,8 @@ func TestActOnTicked(t *testing.T) {
 	s.order(client, "acknowledge", form, "3 done", `href="/dead-letters?code=AC04"`)
 	s.order(client, "replay", form, "acknowledge: ", "3 done") // the form is used up
 	form.Set("form", oneUse)
+	s.want(s.do(client, "POST", "/dead-letters/replay", form), 400, "no dead letter is ticked") // on this page
+	form["id-"+oneUse] = []string{ids[0].String(), ids[1].String(), ids[2].String()}
 	s.order(client, "replay", form, "3 refused", "it has changed since the page was made")
 	s.want(s.do(client, "GET", "/dead-letters?triage=acknowledged", nil), 200, "3 dead letters", why)
 	form = s.tick(client, why, ids[:3]...)
@@ -164,7 +167,7 @@ func (s *site) tick(client *http.Client, reason string, ids ...payment.ID) url.V
 		field := "seen-" + id.String()
 		_, seen, _ := strings.Cut(page.text, `name="`+field+`" value="`)
 		seen, _, _ = strings.Cut(seen, `"`)
-		form.Add("id", id.String())
+		form.Add("id-"+name[1], id.String())
 		form.Set(field, seen)
 	}
 	return form
@@ -241,7 +244,7 @@ func TestReplayAfterTheDeadline(t *testing.T) {
 	path := "/payments/" + id.String()
 	page := s.want(s.do(client, "GET", path, nil), 200, "It had to be sent before", `name="never"`, "--expires-at TIME")
 	seen := seenField.FindStringSubmatch(page.text)[1]
-	got := s.want(s.do(client, "POST", "/dead-letters/replay", url.Values{"id": {id.String()}, "count": {"1"},
+	got := s.want(s.do(client, "POST", "/dead-letters/replay", url.Values{"id-" + oneUse: {id.String()}, "count": {"1"},
 		"reason": {"x"}, "seen-" + id.String(): {seen}, "form": {oneUse}}), 303)
 	s.want(s.do(client, "GET", got.header.Get("Location"), nil), 200, "1 refused", "it had to be sent before")
 	form := s.form(client, id, url.Values{"reason": {"x"}})

@@ -126,6 +126,13 @@ func seenOf(id payment.ID, text string) (seen operator.Seen, ok bool) {
 // seenName is the field of what the list of dead letters shows of one of them.
 func seenName(id payment.ID) string { return "seen-" + id.String() }
 
+// tickedName is the name of the ticks of a form of the list of dead letters. No two forms have one in common: a browser
+// that goes back ticks again by name and place, and another payment may be at that place by now.
+func tickedName(form string) string { return "id-" + form }
+
+// comparedName is the name of the tick that the suspension since a time was compared, which is none for another one.
+func comparedName(since string) string { return "compared-" + since }
+
 // seenLast is what the page of a payment shows of it.
 func seenLast(line reader.Timeline) string {
 	last := 0

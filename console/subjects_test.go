@@ -110,7 +110,7 @@ func (s *site) shown(client *http.Client, page, act string) string {
 	s.Helper()
 	got := s.want(s.do(client, "GET", page, nil), 200)
 	form := regexp.MustCompile(`action="` + regexp.QuoteMeta(html.EscapeString(strings.ReplaceAll(act, "*", "%2A"))) +
-		`" method="post">\s*<input type="hidden" name="seen" value="([^"]+)"`).FindStringSubmatch(got.text)
+		`" method="post" autocomplete="off">\s*<input type="hidden" name="seen" value="([^"]+)"`).FindStringSubmatch(got.text)
 	switch {
 	case form != nil:
 		return form[1]

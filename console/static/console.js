@@ -83,10 +83,9 @@
 
   function count() {
     const place = document.getElementById("ticked");
-    if (place) place.textContent = "(" + document.querySelectorAll("input[name=id]:checked").length + ")";
+    if (place) place.textContent = "(" + document.querySelectorAll("input[name^=id-]:checked").length + ")";
   }
   document.addEventListener("change", count);
-  count();
 
   // A form that was sent is not sent twice. The form is read before the buttons are disabled.
   document.addEventListener("submit", (event) => {
@@ -97,6 +96,7 @@
     });
   });
   addEventListener("pageshow", () => {
+    count(); // a browser may tick again what was ticked when the page was left
     for (const button of document.querySelectorAll("button[data-sent]")) button.disabled = false;
   });
 

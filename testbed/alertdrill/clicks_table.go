@@ -277,7 +277,7 @@ func databaseRoutes() []route {
 			says: []string{"A suspension is open", "a run of the alerts"},
 			act: &act{
 				before: nothing, form: `form[action="/components/accept"]`,
-				fields: []browser.Field{{Name: "compared", Value: "yes"}, because("compared with the statements of all rails")},
+				fields: []browser.Field{{Name: "compared-", Value: "yes"}, because("compared with the statements of all rails")},
 				says:   "The server is accepted",
 				check:  `SELECT count(*) = 0 FROM ` + cell + `.payment_outbox_suspensions s WHERE s.accepted_at IS NULL`,
 			},

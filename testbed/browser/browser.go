@@ -37,7 +37,9 @@ func Start(ctx context.Context, programs Programs) (_ *Browser, err error) {
 		chromedp.Flag("no-sandbox", true),
 		// Fields for dates are typed in the order of this language.
 		chromedp.Flag("lang", "en-US"), chromedp.Env("LANG=en_US.UTF-8", "LANGUAGE=en_US", "HOME="+profile),
-		chromedp.Flag("hide-scrollbars", true))
+		chromedp.Flag("hide-scrollbars", true),
+		// What it goes back to is fetched anew, as where memory is short: a page that it kept is as it was left.
+		chromedp.Flag("disable-back-forward-cache", true))
 	allocated, endAll := chromedp.NewExecAllocator(ctx, options...)
 	first, endFirst := chromedp.NewContext(allocated)
 	b := &Browser{axe: string(axe), profile: profile, ctx: first, end: func() { endFirst(); endAll() }}

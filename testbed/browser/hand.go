@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -240,7 +241,8 @@ func (t *Tab) folded(form string) (summary string, err error) {
 	return "details:has(" + form + ") > summary", nil
 }
 
-// Field is a field of a form by its name, and what is filled in.
+// Field is a field of a form by its name, and what is filled in. A name that ends with a hyphen is the beginning of
+// the field's, of which each page has its own.
 type Field struct{ Name, Value string }
 
 // Send fills a form and sends it by a button, or by its only one if none is named, and returns the status of the
@@ -256,7 +258,11 @@ func (t *Tab) Send(hand Hand, form, button string, fields []Field) (int, error) 
 		}
 	}
 	for _, field := range fields {
-		if err := hand.Fill(t, fmt.Sprintf("%s [name=%q]", form, field.Name), field.Value); err != nil {
+		is := "="
+		if strings.HasSuffix(field.Name, "-") {
+			is = "^="
+		}
+		if err := hand.Fill(t, fmt.Sprintf("%s [name%s%q]", form, is, field.Name), field.Value); err != nil {
 			return 0, err
 		}
 	}

@@ -175,6 +175,9 @@ func (t *Tab) Arrives(ctx context.Context, path string, texts ...string) error {
 	return nil
 }
 
+// Back goes back to the page before, as the button of the browser does, and waits until it is loaded anew.
+func (t *Tab) Back() error { return t.do(chromedp.NavigateBack()) }
+
 // Is evaluates an expression in the page, which may be a promise.
 func (t *Tab) Is(expression string) (bool, error) { return ask[bool](t, expression) }
 

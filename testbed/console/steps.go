@@ -66,7 +66,7 @@ func ticked(act string, payments ...string) Step {
 		Button: `button[formaction$="/` + act + `"]`, Leads: "/dead-letters/orders/", Sees: []string{fmt.Sprintf("%s: %d done", act, len(payments))},
 	}
 	for _, one := range payments {
-		step.Fields = append(step.Fields, browser.Field{Name: "id", Value: "{" + one + "}"})
+		step.Fields = append(step.Fields, browser.Field{Name: "id-", Value: "{" + one + "}"})
 	}
 	step.Fields = append(step.Fields, because, browser.Field{Name: "count", Value: strconv.Itoa(len(payments))})
 	return step
@@ -143,7 +143,7 @@ var Steps = []Step{
 	ticked("acknowledge", "first", "second"),
 	ticked("escalate", "first", "second"),
 	{Route: "POST /dead-letters/{act}", At: lettersOf, Form: lettersForm, Button: `button[formaction$="/close"]`,
-		Fields: []browser.Field{{Name: "id", Value: "{stuck}"}, because, {Name: "count", Value: "2"}},
+		Fields: []browser.Field{{Name: "id-", Value: "{stuck}"}, because, {Name: "count", Value: "2"}},
 		Leads:  "/dead-letters/close", Status: 400, Sees: []string{"nothing was done", "1 are ticked"}},
 	ticked("inquire", "stuck"),
 	ticked("replay", "first"),
