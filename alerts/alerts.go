@@ -168,7 +168,7 @@ func turns() []turn {
 // sender is a kind of component that alerts learn of by its own metrics.
 type sender struct {
 	Kind      string // in the label kind of railhead_components
-	Component string // in the label component of railhead_build_info
+	Component string // in the label component of railhead_component_info
 }
 
 func senders() []sender {

@@ -93,7 +93,8 @@ func TestAPIServesSeveralCells(t *testing.T) {
 		t.Errorf("%d instructions are in east, and %d in west", east, west)
 	}
 	awaitMetrics(t, metrics, `railhead_api_answers_total{class="2xx",operation="enqueue"} 3`,
-		`railhead_database_up{cell="EAST"} 1`, `railhead_components{cell="WEST",kind="ingest",status="fresh"} 1`)
+		`railhead_database_up{cell="EAST"} 1`, `railhead_components{cell="WEST",kind="ingest",status="fresh"} 1`,
+		`railhead_component_info{cell="EAST",component="api"} 1`, `railhead_component_info{cell="WEST",component="api"} 1`)
 
 	shut(w.cells["west"], w.cells["east"], true)
 	eventually(t, "the cell that is away to be named", func() bool {

@@ -58,6 +58,23 @@ func TestEveryComponentServesMetrics(t *testing.T) {
 	}
 }
 
+// TestMetricsOfADefaultInstallation: without RAILHEAD_METRICS_URL the API, callbacks and webhooks read no gauges of the
+// database, and say all the same that they run: by that the rules count what is scraped.
+func TestMetricsOfADefaultInstallation(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	for kind, login := range map[string]string{
+		"api": celltest.API, "callbacks": celltest.Callbacks, "events": celltest.Events,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			url := start(t, kind, cell.URL(login), "RAILHEAD_EVENTS_FILE="+writeFile(t, "events.yaml",
+				endpointAt("https://shop.invalid/")))
+			awaitMetrics(t, url, `railhead_component_info{component="`+kind+`"} 1`)
+		})
+	}
+}
+
 // TestCallbacksOfAnotherRole: with the login of a worker the endpoint could record
 // nothing. It ends, and names the role that it needs.
 func TestCallbacksOfAnotherRole(t *testing.T) {

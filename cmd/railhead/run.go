@@ -167,11 +167,12 @@ func serveLogging(ctx context.Context, logTo io.Writer, kinds ...string) error {
 
 // setsOf are the metrics of each instance of the components, and those of what is read from each cell.
 func setsOf(s settings, cells []settings, kinds []string) (sets, read []*metrics.Set, err error) {
-	if s.Cells == "" || kinds[0] == "api" {
+	if s.Cells == "" {
 		sets = []*metrics.Set{metrics.New(buildVersion(), kinds...)}
-		if s.Cells == "" {
-			return sets, sets, nil
-		}
+		return sets, sets, nil
+	}
+	if kinds[0] == "api" {
+		sets = []*metrics.Set{metrics.NewShared(buildVersion(), kinds...)}
 		for _, cell := range cells {
 			read = append(read, sets[0].Cell(cell.Setting))
 		}

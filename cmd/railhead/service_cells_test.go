@@ -65,7 +65,7 @@ func TestOneProcessServesSeveralCells(t *testing.T) {
 		`outbox_pending_depth{cell="WEST",rail="bank"} 0`, `railhead_components{cell="EAST",kind="reaper",status="fresh"} 1`,
 		`railhead_rail_in_flight{cell="WEST",rail="bank"} 0`, `railhead_reaper_cycles_total{cell="EAST",result="ok"}`,
 		`railhead_database_up{cell="EAST"} 1`, `railhead_database_up{cell="NORTH"} 0`,
-		`railhead_build_info{component="relayer"`)
+		`railhead_build_info{component="relayer"`, `railhead_component_info{cell="NORTH",component="reaper"} 1`)
 	eventually(t, "only the cell that can't be reached not to be ready", func() bool {
 		status, said := readiness(t, metrics)
 		return status == http.StatusOK && strings.HasPrefix(said, "ready\nrelayer of NORTH: ") &&

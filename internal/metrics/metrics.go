@@ -33,11 +33,21 @@ type Set struct {
 	reaper  *Reaper
 	lanes   *lanes
 	unsaved map[string]*atomic.Pointer[func() time.Duration]
+	// The components of the process.
+	components []string
 }
 
 // New returns the metrics of a process that runs these components: relayer, reaper, callbacks, api,
 // events or console.
 func New(version string, components ...string) *Set {
+	s := NewShared(version, components...)
+	s.runs()
+	return s
+}
+
+// NewShared is New for a process whose components each serve several cells: what they count has no label of a
+// cell. Cell returns the set of each of these.
+func NewShared(version string, components ...string) *Set {
 	s := newSet(version, components)
 	s.shared()
 	return s
@@ -58,12 +68,14 @@ func NewOfCells(version string, cells []string, components ...string) (all []*Se
 // Cell returns a set of the same process for what is read from one of several cells, with the label
 // cell. The counters that components share are the process's.
 func (s *Set) Cell(cell string) *Set {
-	return &Set{registry: s.registry, rows: s.rows, commitUnknown: s.commitUnknown,
+	one := &Set{registry: s.registry, rows: s.rows, commitUnknown: s.commitUnknown, components: s.components,
 		to: prometheus.WrapRegistererWith(prometheus.Labels{"cell": cell}, s.registry)}
+	one.runs()
+	return one
 }
 
 func newSet(version string, components []string) *Set {
-	s := &Set{registry: prometheus.NewRegistry()}
+	s := &Set{registry: prometheus.NewRegistry(), components: components}
 	s.to = s.registry
 	s.registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -74,6 +86,15 @@ func newSet(version string, components []string) *Set {
 		info.WithLabelValues(version, runtime.Version(), component).Set(1)
 	}
 	return s
+}
+
+// runs says which components run here for the cell of the set. It needs no database, and so rules count by it what is
+// scraped.
+func (s *Set) runs() {
+	info := s.gauges("railhead_component_info", "A component that runs here.", "component")
+	for _, component := range s.components {
+		info.WithLabelValues(component).Set(1)
+	}
 }
 
 // shared makes the counters that several components of a process share.

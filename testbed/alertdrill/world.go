@@ -196,18 +196,22 @@ func (w *world) start(ctx context.Context, kind string, more ...string) error {
 // none if of is empty.
 func (w *world) startAs(ctx context.Context, kind, name, of string, more ...string) error {
 	addrFile := filepath.Join(w.dir, name+".addr")
-	env := append([]string{
+	env := []string{
 		"RAILHEAD_CELL=" + cell, "RAILHEAD_RAILS_FILE=" + w.railsFile(), "RAILHEAD_HTTP_ADDR_FILE=" + addrFile,
 		"RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state-"+name), "BANK_SECRET=" + bankSecret,
 		"RAILHEAD_RELAYER_URL=" + w.url("relayer"), "RAILHEAD_REAPER_URL=" + w.url("reaper"),
 		"RAILHEAD_CALLBACKS_URL=" + w.url("callback"),
-		// The gauges have a login of their own, so that a fault can disable that login alone.
-		"RAILHEAD_METRICS_URL=" + w.url("auditor"), "RAILHEAD_METRICS_EVERY=200ms",
+		"RAILHEAD_METRICS_EVERY=200ms",
 		"RAILHEAD_DATABASE_SIZE_LIMIT=" + fmt.Sprint(sizeLimit), "RAILHEAD_CALLBACKS_ADDR=" + w.calls,
 		// These intervals are shorter than in an installation.
 		"RAILHEAD_POLL=250ms", "RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
 		"RAILHEAD_NOTIFIER_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
-	}, more...)
+	}
+	if kind == "relayer" || kind == "reaper" { // by default the others have no gauges of the database
+		// The gauges have a login of their own, so that a fault can disable that login alone.
+		env = append(env, "RAILHEAD_METRICS_URL="+w.url("auditor"))
+	}
+	env = append(env, more...)
 	p, addr, err := child.In(w.dir, name, filepath.Join(w.binaries, "railhead"), env, kind).Listen(ctx, addrFile)
 	if p != nil {
 		w.services[name] = p
