@@ -34,6 +34,7 @@ var shownAt = map[string]place{
 	"RailheadComponentStopped":          {"/components", "Components"},
 	"RailheadComponentRestarts":         {"/components", "Components"},
 	"RailheadCertificateExpires":        {"/components", "Components"},
+	"RailheadStateUnsaved":              {"/components", "Components"},
 	"RailheadAPIFailing":                {"/database#logins", "Database"},
 	"RailheadTokenNotInForce":           {"/tokens", "Tokens"},
 	"RailheadCallbacksNotTaken":         {"/rails", "Rails"},

@@ -210,6 +210,10 @@ func componentRoutes() []route {
 			says: []string{"railhead_tls_certificate_expires_timestamp_seconds"}, mend: "a renewed file in its place",
 		},
 		{
+			fault: "RailheadStateUnsaved", cause: []string{toComponents}, says: []string{"railhead_state_unsaved_seconds"},
+			mend: "the folder in its place, on a disk with room",
+		},
+		{
 			fault: "RailheadAPIFailing", cause: []string{toDatabase},
 			says: []string{"railhead_api_login", "it may not log in"},
 			mend: byServer,

@@ -58,6 +58,12 @@ func componentFaults() []fault {
 			heal:   func(_ context.Context, w *world) error { return w.certificate(90 * 24 * time.Hour) },
 		},
 		{
+			name: "RailheadStateUnsaved", about: "a file is in the place of the folder in which the reaper keeps its memory",
+			wants:  ticket("RailheadStateUnsaved"),
+			inject: func(_ context.Context, w *world) ([]string, error) { return w.takeStateAway("reaper") },
+			heal:   func(_ context.Context, w *world) error { return w.bringStateBack("reaper") },
+		},
+		{
 			name: "RailheadAPIFailing", about: "the login of the HTTP API may not log in any more, while callers ask",
 			wants:  page("RailheadAPIFailing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.apiWithoutDatabase(ctx) },

@@ -198,7 +198,7 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 	addrFile := filepath.Join(w.dir, name+".addr")
 	env := []string{
 		"RAILHEAD_CELL=" + cell, "RAILHEAD_RAILS_FILE=" + w.railsFile(), "RAILHEAD_HTTP_ADDR_FILE=" + addrFile,
-		"RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state-"+name), "BANK_SECRET=" + bankSecret,
+		"RAILHEAD_STATE_DIR=" + w.stateFolder(name), "BANK_SECRET=" + bankSecret,
 		"RAILHEAD_RELAYER_URL=" + w.url("relayer"), "RAILHEAD_REAPER_URL=" + w.url("reaper"),
 		"RAILHEAD_CALLBACKS_URL=" + w.url("callback"),
 		"RAILHEAD_METRICS_EVERY=200ms",
