@@ -2,14 +2,12 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -28,6 +26,8 @@ const (
 	readEvery = 2 * time.Second
 	// unreadAfter is how old a check may be until the files count as unread, as on a disk that does not answer.
 	unreadAfter = 5 * readEvery
+	// fileMax bounds a file of certificates.
+	fileMax = 1 << 20
 	// trustWithin is how long client certificates are trusted by a file that can't be read any more, which may be its
 	// replacement or its withdrawal. Then none is.
 	trustWithin = time.Minute
@@ -118,7 +118,7 @@ func (t *TLS) Err() error {
 type TLSFile struct {
 	File         string        // certificate or client_ca
 	Begins, Ends time.Time     // of the server's certificate that ends first, or of the client CA that ends last
-	Unread       time.Duration // since it was last read, or found as it was; 0: the last check did
+	Unread       time.Duration // since it was last read; 0: the last check did
 }
 
 // Files returns what is known of each file of certificates.
@@ -139,15 +139,15 @@ func (t *TLS) Files() (all []TLSFile) {
 	return all
 }
 
-// check reads what has changed or could not be read, and logs each change of what is at fault. Only one is under way,
-// and no handshake waits for its disk.
+// check reads the files, and logs each change of what is at fault. Only one is under way, and no handshake waits
+// for its disk.
 func (t *TLS) check(ctx context.Context) {
 	t.mu.Lock()
 	pair, people := t.pair, t.people
 	t.mu.Unlock()
-	read := pair.look(readPair)
+	read := pair.look(parsePair)
 	if t.files.ClientCA != "" {
-		read = people.look(readPeople) || read
+		read = people.look(parsePeople) || read
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,10 +178,10 @@ type tlsPart struct {
 	file  string // as in TLSFile
 	names []string
 	tlsContent
-	marks  string    // sizes and times of the files that were read
-	seenAt time.Time // when the files were last read, or found as they were
-	unread error     // why they could not be read in the last check
-	told   string    // the fault that was logged last
+	digest [sha256.Size]byte // of the files of which the content is
+	seenAt time.Time         // when the files were last read with that content
+	unread error             // why they could not be read in the last check
+	told   string            // the fault that was logged last
 }
 
 // tlsContent is what files contain: the server's certificate, or those that sign the certificates of clients.
@@ -192,18 +192,23 @@ type tlsContent struct {
 	first  *x509.Certificate // as in TLSFile
 }
 
-// look reads the files, unless they are as they were. It reports whether it has read them.
-func (p *tlsPart) look(read func(names []string) (tlsContent, error)) bool {
-	now, marks := time.Now(), marksOf(p.names)
-	if p.unread == nil && p.first != nil && marks == p.marks {
-		p.seenAt = now
-		return false
-	}
-	content, err := read(p.names)
+// look reads the files. It reports whether they have another content now. Their times and sizes say too little: a file
+// that may no longer be read has those that it had.
+func (p *tlsPart) look(parse func(names []string, texts [][]byte) (tlsContent, error)) bool {
+	now := time.Now()
+	texts, digest, err := readFiles(p.names)
 	if p.unread = err; err != nil {
 		return false
 	}
-	p.tlsContent, p.marks, p.seenAt = content, marks, now
+	if p.first != nil && digest == p.digest {
+		p.seenAt = now
+		return false
+	}
+	content, err := parse(p.names, texts)
+	if p.unread = err; err != nil {
+		return false
+	}
+	p.tlsContent, p.digest, p.seenAt = content, digest, now
 	return true
 }
 
@@ -230,14 +235,4 @@ func (p *tlsPart) tell(ctx context.Context, now time.Time, log *slog.Logger, unr
 		log.ErrorContext(ctx, "a file of TLS is at fault: "+follows, "file", p.names[0], "error", fault)
 		p.told = fault.Error()
 	}
-}
-
-func marksOf(names []string) string {
-	var text strings.Builder
-	for _, name := range names {
-		if info, err := os.Stat(name); err == nil {
-			text.WriteString(fmt.Sprint(name, info.Size(), info.ModTime().UnixNano(), " "))
-		}
-	}
-	return text.String()
 }

@@ -1,18 +1,48 @@
 package service
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 )
 
-// readPair reads a certificate with its chain, and its key. One that is not valid now is an error: clients would
+// readFiles reads files, and returns a digest of their contents.
+func readFiles(names []string) (texts [][]byte, digest [sha256.Size]byte, err error) {
+	var all []byte
+	for _, name := range names {
+		text, err := readFile(name)
+		if err != nil {
+			return nil, digest, err
+		}
+		one := sha256.Sum256(text)
+		texts, all = append(texts, text), append(all, one[:]...)
+	}
+	return texts, sha256.Sum256(all), nil
+}
+
+// readFile reads a file of at most fileMax.
+func readFile(name string) (text []byte, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if text, err = io.ReadAll(io.LimitReader(file, fileMax+1)); err == nil && len(text) > fileMax {
+		err = fmt.Errorf("%s has more than %d KiB: it is no file of certificates", name, fileMax>>10)
+	}
+	return text, err
+}
+
+// parsePair takes a certificate with its chain, and its key. One that is not valid now is an error: clients would
 // refuse it.
-func readPair(names []string) (c tlsContent, err error) {
-	if c.pair, err = tls.LoadX509KeyPair(names[0], names[1]); err != nil {
+func parsePair(names []string, texts [][]byte) (c tlsContent, err error) {
+	if c.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
 		return c, fmt.Errorf("the server's certificate: %w", err)
 	}
 	c.whole, c.first = c.pair.Leaf, c.pair.Leaf
@@ -32,14 +62,10 @@ func readPair(names []string) (c tlsContent, err error) {
 	return c, expired(names[0], c.whole, time.Now())
 }
 
-// readPeople reads the certificates that sign those of clients.
-func readPeople(names []string) (c tlsContent, err error) {
-	text, err := os.ReadFile(names[0])
-	if err != nil {
-		return c, fmt.Errorf("certificates that sign those of clients: %w", err)
-	}
+// parsePeople takes the certificates that sign those of clients.
+func parsePeople(names []string, texts [][]byte) (c tlsContent, err error) {
 	c.people = x509.NewCertPool()
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+	for block, rest := pem.Decode(texts[0]); block != nil; block, rest = pem.Decode(rest) {
 		one, err := x509.ParseCertificate(block.Bytes)
 		if err != nil || block.Type != "CERTIFICATE" {
 			continue

@@ -151,6 +151,43 @@ func TestWithdrawnClientCA(t *testing.T) {
 	})
 }
 
+// TestClientCAOfTheSameTime: a file with another content counts as one, whatever its size and times say, as does one
+// that may no longer be read: these are as they were. And a file that is none of certificates is not read whole.
+func TestClientCAOfTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		w := newTLSWorld(t)
+		people := issue(t, now, now.Add(time.Hour), nil)
+		w.server(issue(t, now, now.Add(time.Hour), nil))
+		w.write(w.files.ClientCA, people.certificate())
+		kept, err := w.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go kept.Watch(t.Context())
+		w.writes-- // the time of the write before
+		w.write(w.files.ClientCA, bytes.Repeat([]byte("-"), len(people.certificate())))
+		pass(3 * time.Second)
+		if kept.Err() == nil || unread(kept, "client_ca") == 0 || w.log.Len() == 0 {
+			t.Errorf("it says %v, %v", kept.Err(), kept.Files())
+		}
+		pass(time.Minute)
+		if w.trusts(kept, people) {
+			t.Error("client certificates are still trusted")
+		}
+		w.write(w.files.ClientCA, append(people.certificate(), make([]byte, fileMax)...))
+		pass(3 * time.Second)
+		if err := kept.Err(); err == nil || !strings.Contains(err.Error(), "more than") {
+			t.Errorf("of a file of more than 1 MiB it says %v", err)
+		}
+		w.write(w.files.ClientCA, people.certificate())
+		pass(3 * time.Second)
+		if !w.trusts(kept, people) || kept.Err() != nil {
+			t.Errorf("of the file that is there again it says %v", kept.Err())
+		}
+	})
+}
+
 // pass lets time pass, with all that is done within it.
 func pass(d time.Duration) {
 	time.Sleep(d)
