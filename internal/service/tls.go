@@ -2,12 +2,12 @@ package service
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,6 +26,8 @@ const (
 	readEvery = 2 * time.Second
 	// unreadAfter is how old a check may be until the files count as unread, as on a disk that does not answer.
 	unreadAfter = 5 * readEvery
+	// openWithin is how long the first reading may take.
+	openWithin = 10 * time.Second
 	// fileMax bounds a file of certificates.
 	fileMax = 1 << 20
 	// trustWithin is how long client certificates are trusted by a file that can't be read any more, which may be its
@@ -40,25 +42,55 @@ type TLS struct {
 	log   *slog.Logger
 
 	mu           sync.Mutex
-	pair, people tlsPart // people is only used with ClientCA
-	config       *tls.Config
+	pair, people *tlsPart    // people is nil without ClientCA
+	config       *tls.Config // nil until OpenTLS has read all
 	distrusting  *tls.Config // config without client certificates
 }
 
-// OpenTLS reads the files. It returns nil for the zero value, and an error if one can't be read, or if the server's
-// certificate is not valid now.
+// OpenTLS reads the files. It returns nil for the zero value, and an error if one can't be read within openWithin, or
+// if the server's certificate is not valid now.
 func OpenTLS(files TLSFiles, log *slog.Logger) (*TLS, error) {
 	if files == (TLSFiles{}) {
 		return nil, nil
 	}
-	t := &TLS{
-		files: files, log: log, pair: tlsPart{file: "certificate", names: []string{files.Certificate, files.Key}},
-		people: tlsPart{file: "client_ca", names: []string{files.ClientCA}},
+	return openTLS(files, readFile, log)
+}
+
+func openTLS(files TLSFiles, read func(name string) ([]byte, error), log *slog.Logger) (*TLS, error) {
+	t := &TLS{files: files, log: log, pair: &tlsPart{file: "certificate", names: []string{files.Certificate, files.Key},
+		read: read, parse: parsePair}}
+	if files.ClientCA != "" {
+		t.people = &tlsPart{file: "client_ca", names: []string{files.ClientCA}, read: read, parse: parsePeople}
 	}
-	if t.check(context.Background()); t.pair.unread != nil || t.people.unread != nil {
-		return nil, errors.Join(t.pair.unread, t.people.unread)
+	timeout := time.NewTimer(openWithin)
+	defer timeout.Stop()
+	var all []error
+	for _, part := range t.parts() {
+		ended := t.check(context.Background(), part)
+		select {
+		case <-ended:
+			t.mu.Lock()
+			all = append(all, part.unread)
+			t.mu.Unlock()
+		case <-timeout.C:
+			return nil, fmt.Errorf("%s can't be read within %s", strings.Join(part.names, " or "), openWithin)
+		}
 	}
+	if err := errors.Join(all...); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.configure()
 	return t, nil
+}
+
+// parts are the files that are read together.
+func (t *TLS) parts() []*tlsPart {
+	if t.people == nil {
+		return []*tlsPart{t.pair}
+	}
+	return []*tlsPart{t.pair, t.people}
 }
 
 // Listen returns the listener with TLS; as it is without.
@@ -69,14 +101,17 @@ func (t *TLS) Listen(listener net.Listener) net.Listener {
 	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: t.current})
 }
 
-// Watch reads files that have changed, until the context ends. What can't be read leaves in force what was
+// Watch reads the files again and again, until the context ends. What can't be read leaves in force what was
 // read before: a certificate for as long as clients accept it, and the trust in client certificates for trustWithin.
+// It waits for no disk: a file that does not answer keeps neither the process from stopping nor another file unread.
 func (t *TLS) Watch(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
 	return Repeat(ctx, func() time.Duration { return readEvery }, func(ctx context.Context) error {
-		t.check(ctx)
+		for _, part := range t.parts() {
+			t.check(ctx, part)
+		}
 		return nil
 	})
 }
@@ -93,7 +128,7 @@ func (t *TLS) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 
 // trusting is called with mu held.
 func (t *TLS) trusting(now time.Time) bool {
-	return t.files.ClientCA == "" || now.Sub(t.people.seenAt) < trustWithin
+	return t.people == nil || now.Sub(t.people.seenAt) < trustWithin
 }
 
 // Err returns what is at fault with the files; nil: nothing is. The listener goes on with what was read before.
@@ -104,9 +139,9 @@ func (t *TLS) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	all := []error{t.pair.fault(now)}
-	if t.files.ClientCA != "" {
-		all = append(all, t.people.fault(now))
+	var all []error
+	for _, part := range t.parts() {
+		all = append(all, part.fault(now))
 	}
 	if !t.trusting(now) {
 		all = append(all, errors.New("no client certificate is accepted until it is read"))
@@ -126,12 +161,9 @@ func (t *TLS) Files() (all []TLSFile) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	for _, part := range []*tlsPart{&t.pair, &t.people} {
-		if part.names[0] == "" {
-			continue
-		}
+	for _, part := range t.parts() {
 		one := TLSFile{File: part.file, Begins: part.first.NotBefore, Ends: part.first.NotAfter}
-		if part.unread != nil || now.Sub(part.seenAt) > unreadAfter {
+		if part.unreadable(now) != nil || now.Sub(part.seenAt) > unreadAfter {
 			one.Unread = max(now.Sub(part.seenAt), time.Second)
 		}
 		all = append(all, one)
@@ -139,100 +171,45 @@ func (t *TLS) Files() (all []TLSFile) {
 	return all
 }
 
-// check reads the files, and logs each change of what is at fault. Only one is under way, and no handshake waits
-// for its disk.
-func (t *TLS) check(ctx context.Context) {
-	t.mu.Lock()
-	pair, people := t.pair, t.people
-	t.mu.Unlock()
-	read := pair.look(parsePair)
-	if t.files.ClientCA != "" {
-		read = people.look(parsePeople) || read
-	}
+// check begins to read a part, unless that is under way, and logs each change of what is at fault. No handshake waits
+// for it. The channel is closed when the part has been read.
+func (t *TLS) check(ctx context.Context, part *tlsPart) (ended <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pair, t.people = pair, people
-	if now := time.Now(); t.config != nil { // the first check is that of OpenTLS, which returns what is at fault
-		t.pair.tell(ctx, now, t.log, "clients are shown the one that was read before", "clients refuse it")
-		if t.files.ClientCA != "" {
-			t.people.tell(ctx, now, t.log, "client certificates are accepted by the one that was read before, for at most "+
-				trustWithin.String(), "no client certificate that it signed is accepted")
+	now := time.Now()
+	if !part.since.IsZero() {
+		part.tell(ctx, now, t.log)
+		return nil
+	}
+	part.since = now
+	done, next := make(chan struct{}), *part
+	go func() {
+		defer close(done)
+		read := next.look(now)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		next.since, next.told = time.Time{}, part.told
+		*part = next
+		if t.config == nil { // OpenTLS returns what is at fault
+			return
 		}
-	}
-	if !read || t.pair.first == nil {
-		return
-	}
+		part.tell(ctx, time.Now(), t.log)
+		if read {
+			t.configure()
+		}
+	}()
+	return done
+}
+
+// configure puts what was read in force. It is called with mu held.
+func (t *TLS) configure() {
 	t.config = &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{t.pair.pair}, ClientAuth: tls.RequestClientCert,
 		NextProtos: []string{"http/1.1"},
 	}
 	t.distrusting = t.config.Clone()
 	t.distrusting.ClientAuth = tls.NoClientCert
-	if t.files.ClientCA != "" {
+	if t.people != nil {
 		t.config.ClientCAs, t.config.ClientAuth = t.people.people, tls.VerifyClientCertIfGiven
-	}
-}
-
-// tlsPart is what was read of files that belong together.
-type tlsPart struct {
-	file  string // as in TLSFile
-	names []string
-	tlsContent
-	digest [sha256.Size]byte // of the files of which the content is
-	seenAt time.Time         // when the files were last read with that content
-	unread error             // why they could not be read in the last check
-	told   string            // the fault that was logged last
-}
-
-// tlsContent is what files contain: the server's certificate, or those that sign the certificates of clients.
-type tlsContent struct {
-	pair   tls.Certificate
-	people *x509.CertPool
-	whole  *x509.Certificate // the server's, or the one of the others that ends last
-	first  *x509.Certificate // as in TLSFile
-}
-
-// look reads the files. It reports whether they have another content now. Their times and sizes say too little: a file
-// that may no longer be read has those that it had.
-func (p *tlsPart) look(parse func(names []string, texts [][]byte) (tlsContent, error)) bool {
-	now := time.Now()
-	texts, digest, err := readFiles(p.names)
-	if p.unread = err; err != nil {
-		return false
-	}
-	if p.first != nil && digest == p.digest {
-		p.seenAt = now
-		return false
-	}
-	content, err := parse(p.names, texts)
-	if p.unread = err; err != nil {
-		return false
-	}
-	p.tlsContent, p.digest, p.seenAt = content, digest, now
-	return true
-}
-
-// fault is why the files could not be read, or that what is in force has expired; nil: neither.
-func (p *tlsPart) fault(now time.Time) error {
-	if p.unread != nil {
-		return p.unread
-	}
-	return expired(p.names[0], p.whole, now)
-}
-
-// tell logs another fault than the one that was logged last, with what follows from it, and that there is none now.
-func (p *tlsPart) tell(ctx context.Context, now time.Time, log *slog.Logger, unread, expired string) {
-	fault := p.fault(now)
-	switch {
-	case fault == nil && p.told != "":
-		log.InfoContext(ctx, "the files of TLS are in force again", "file", p.names[0])
-		p.told = ""
-	case fault != nil && p.told != fault.Error():
-		follows := unread
-		if p.unread == nil {
-			follows = expired
-		}
-		log.ErrorContext(ctx, "a file of TLS is at fault: "+follows, "file", p.names[0], "error", fault)
-		p.told = fault.Error()
 	}
 }

@@ -13,10 +13,12 @@ import (
 )
 
 // readFiles reads files, and returns a digest of their contents.
-func readFiles(names []string) (texts [][]byte, digest [sha256.Size]byte, err error) {
+func readFiles(
+	names []string, read func(name string) ([]byte, error),
+) (texts [][]byte, digest [sha256.Size]byte, err error) {
 	var all []byte
 	for _, name := range names {
-		text, err := readFile(name)
+		text, err := read(name)
 		if err != nil {
 			return nil, digest, err
 		}
