@@ -1,11 +1,13 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/proofs"
 )
 
@@ -16,10 +18,9 @@ type auditBody struct {
 	Grants      int              // of the matrix
 	Owner       string
 	Read        time.Time // when the catalog was read, by this host's clock
-	Report      *filedReport
-	NoReport    string // why there is none
-	Skipped     []string
+	Reports     reports
 	Proofs      []auditProof
+	Failing     []auditProof // of these, those whose newest result is a failure
 }
 
 // auditRole is a role of the matrix, with its grants.
@@ -35,11 +36,22 @@ type auditGrant struct {
 	Held bool
 }
 
-// auditProof is a proof, and its result in the last report.
+// auditProof is a proof, and its newest result.
 type auditProof struct {
 	proofs.Proof
-	Result *proofs.Result
-	Tone   explain.Tone
+	Newest found
+}
+
+// reports are those of the database that the console reads.
+func (c *Console) reports(ctx context.Context) (reports, error) {
+	if c.cell.ReportsFolder == "" {
+		return reportsOf("", c.cell.Schema, reader.Identity{}), nil
+	}
+	on, err := c.reader.Identity(ctx)
+	if err != nil {
+		return reports{}, err
+	}
+	return reportsOf(c.cell.ReportsFolder, c.cell.Schema, on), nil
 }
 
 // audit shows the roles of the live catalog against the matrix of this build, the last report of the
@@ -59,13 +71,16 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request, _ Person) {
 		Roles: rolesOf(matrix, differences), Differences: differences, Grants: len(matrix.Grants), Owner: matrix.Owner,
 		Read: time.Now(),
 	}
-	body.Report, body.Skipped, body.NoReport = lastReport(c.cell.ReportsFolder, c.cell.Schema)
+	if body.Reports, err = c.reports(r.Context()); err != nil {
+		c.failed(w, r, err)
+		return
+	}
 	for _, proof := range proofs.All() {
-		one := auditProof{Proof: proof}
-		if body.Report != nil {
-			one.Result, one.Tone = body.Report.resultOf(proof.Name)
-		}
+		one := auditProof{proof, body.Reports.newest(proof.Name)}
 		body.Proofs = append(body.Proofs, one)
+		if one.Newest.Tone == explain.Alarm {
+			body.Failing = append(body.Failing, one)
+		}
 	}
 	c.show(w, r, "audit.html", page{Title: "Audit", Body: body})
 }
@@ -107,14 +122,15 @@ func (c *Console) proof(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.failed(w, r, err)
 		return
 	}
-	report, _, _ := lastReport(c.cell.ReportsFolder, c.cell.Schema)
+	all, err := c.reports(r.Context())
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
 	body := struct {
 		auditProof
-		Report *filedReport
-		SQL    string
-	}{auditProof{Proof: list[0]}, report, list[0].Heading() + sql}
-	if report != nil {
-		body.Result, body.Tone = report.resultOf(list[0].Name)
-	}
+		IsThere bool // any report of the database
+		SQL     string
+	}{auditProof{list[0], all.newest(list[0].Name)}, all.Last != nil, list[0].Heading() + sql}
 	c.show(w, r, "proof.html", page{Title: "Proof " + list[0].Name, Body: body})
 }

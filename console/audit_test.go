@@ -3,13 +3,17 @@ package console_test
 import (
 	"html"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/console"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/proofs"
 )
 
 // TestAudit: the page compares the live catalog with the matrix, says that no report is here, and leads to
@@ -34,6 +38,55 @@ func TestAudit(t *testing.T) {
 	s.want(s.do(client, "GET", "/audit/proofs/append-only", nil), 200, "-- run it as", "BEGIN", "ROLLBACK;",
 		"payment_operator_log")
 	s.want(s.do(client, "GET", "/audit/proofs/none", nil), 404, "no such proof")
+}
+
+// TestNewestResults: the page shows the newest result of each proof of the database that it reads, and a failure until
+// a later report has checked the same again.
+func TestNewestResults(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	var here proofs.Database
+	cell.QueryRow(`SELECT c.system_identifier::text, current_database()::text FROM pg_control_system() c`, nil,
+		&here.SystemIdentifier, &here.Database)
+	here.Cell = cell.Schema
+	folder := t.TempDir()
+	s := serveBy(t, cell, console.Config{Cell: cell.Schema, ReportsFolder: folder}, console.Read, "")
+	client := s.login()
+	s.want(s.do(client, "GET", "/audit", nil), 200, "has none of this cell")
+	file := func(name string, on proofs.Database, age time.Duration, results map[string]proofs.Status) {
+		t.Helper()
+		report := proofs.Report{Database: on, TakenAt: time.Now().Add(-age)}
+		for proof, status := range results {
+			report.Proofs = append(report.Proofs, proofs.Result{Name: proof, Status: status, Seen: "seen in " + name})
+		}
+		text, err := report.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const failing = `Failed by the newest report that checked it: <a href="/audit/proofs/nothing-lost">`
+	both := map[string]proofs.Status{"nothing-lost": proofs.Failed, "rail-keys": proofs.Passed}
+	file("nightly.json", here, 5*time.Hour, both)
+	s.want(s.do(client, "GET", "/audit", nil), 200, failing)
+	file("look.json", here, time.Hour, map[string]proofs.Status{"rail-keys": proofs.Passed})
+	good := map[string]proofs.Status{"nothing-lost": proofs.Passed, "rail-keys": proofs.Passed}
+	copied, restored := here, here
+	copied.Database, restored.SystemIdentifier = "restored", "7000000000000000000"
+	file("copied.json", copied, 2*time.Hour, good)
+	file("restored.json", restored, 2*time.Hour, good)
+	file("tomorrow.json", here, -24*time.Hour, good)
+	s.want(s.do(client, "GET", "/audit", nil), 200, failing, "File look.json", "copied.json: of database restored",
+		"restored.json: of database", "tomorrow.json: taken at", "which is yet to come")
+	s.want(s.do(client, "GET", "/audit/proofs/nothing-lost", nil), 200, "FAILED", "seen in nightly.json")
+	s.want(s.do(client, "GET", "/audit/proofs/rail-keys", nil), 200, "PASSED", "seen in look.json")
+	s.want(s.do(client, "GET", "/audit/proofs/order", nil), 200, "No report here has it")
+	file("mended.json", here, time.Minute, good)
+	if page := s.do(client, "GET", "/audit", nil); strings.Contains(page.text, "Failed by") {
+		t.Errorf("a failure that was checked again stays: %s", page.text)
+	}
 }
 
 var (

@@ -50,6 +50,7 @@ type Reader interface {
 	OperatorLog(ctx context.Context, filter reader.LogFilter) (acts []reader.LoggedAct, more bool, err error)
 	NeverLogged(ctx context.Context, filter reader.LogFilter) (sentences []string, err error)
 	RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error)
+	Identity(ctx context.Context) (reader.Identity, error)
 }
 
 // Operator has the acts of the console; operator.Operator of the ledger implements it.

@@ -44,6 +44,11 @@ func serve(t *testing.T, cell *celltest.Cell, role console.Role, acts bool) *sit
 // serveAs runs a console that acts with a login; empty: it is read-only.
 func serveAs(t *testing.T, cell *celltest.Cell, role console.Role, login string) *site {
 	t.Helper()
+	return serveBy(t, cell, console.Config{Cell: cell.Schema}, role, login)
+}
+
+func serveBy(t *testing.T, cell *celltest.Cell, settings console.Config, role console.Role, login string) *site {
+	t.Helper()
 	config := ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema, Name: "console of a test"}
 	reading, err := reader.Open(t.Context(), config)
 	if err != nil {
@@ -65,7 +70,7 @@ func serveAs(t *testing.T, cell *celltest.Cell, role console.Role, login string)
 		t.Fatal(err)
 	}
 	link := console.NewLink(role)
-	one, err := console.New(console.Config{Cell: cell.Schema}, []console.Login{link}, reading, acting,
+	one, err := console.New(settings, []console.Login{link}, reading, acting,
 		func() (net.Listener, error) { return listener, nil }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

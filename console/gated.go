@@ -176,6 +176,10 @@ func (g gated) RoleDifferences(ctx context.Context, cell string) ([]acl.Differen
 	return throughOne(ctx, g, g.reader.RoleDifferences, cell)
 }
 
+func (g gated) Identity(ctx context.Context) (reader.Identity, error) {
+	return through(ctx, g, g.reader.Identity)
+}
+
 // throughOne is through for a call with one argument.
 func throughOne[A, T any](
 	ctx context.Context, g gated, call func(context.Context, A) (T, error), argument A,

@@ -102,6 +102,9 @@ func (hostileReader) NeverLogged(context.Context, reader.LogFilter) ([]string, e
 func (hostileReader) RoleDifferences(context.Context, string) ([]acl.Difference, error) {
 	return filled[[]acl.Difference](), nil
 }
+func (hostileReader) Identity(context.Context) (reader.Identity, error) {
+	return filled[reader.Identity](), nil
+}
 
 func (hostileReader) RailProfiles(context.Context, reader.ProfileQuery) (reader.RailProfiles, error) {
 	profiles := filled[reader.RailProfiles]()

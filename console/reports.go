@@ -3,8 +3,10 @@ package console
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,14 +14,17 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/explain"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// The bounds of a search for the last report.
+// The bounds of a search for reports.
 const (
-	reportsRead     = 20       // files, the newest
+	reportsRead     = 20 // files, the newest; more until a report is whole
+	reportsReadMost = 60
 	reportBytesMax  = 16 << 20 // of one file
-	reportsNotedMax = 5        // files that are no report, by name
+	reportsNotedMax = 5        // files that are not counted, by name
+	clocksDiffer    = time.Minute
 )
 
 // filedReport is a report of the proofs as railhead prove --report filed it, with a digest that agrees.
@@ -32,61 +37,170 @@ type filedReport struct {
 // Age is the time since the report was taken, by this host's clock.
 func (f *filedReport) Age() time.Duration { return time.Since(f.TakenAt) }
 
-// resultOf returns the result of a proof; nil: the report has none.
-func (f *filedReport) resultOf(name string) (*proofs.Result, explain.Tone) {
+// Lacks is how many proofs of this build the report does not have, as one of a run of some by name.
+func (f *filedReport) Lacks() (n int) {
+	for _, proof := range proofs.All() {
+		if f.resultOf(proof.Name) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// isWhole reports whether the report has every proof of this build, about all instructions.
+func (f *filedReport) isWhole() bool { return f.since().IsZero() && f.Lacks() == 0 }
+
+// since is from when on the instructions are that the report is about; zero: all.
+func (f *filedReport) since() time.Time {
+	if f.Since == "" {
+		return time.Time{}
+	}
+	since, err := time.Parse(time.RFC3339Nano, f.Since)
+	if err != nil || since.IsZero() {
+		return f.TakenAt // it is about none that is known
+	}
+	return since
+}
+
+func (f *filedReport) resultOf(name string) *proofs.Result {
 	n := slices.IndexFunc(f.Proofs, func(r proofs.Result) bool { return r.Name == name })
 	if n < 0 {
-		return nil, explain.Warn
+		return nil
 	}
-	switch f.Proofs[n].Status {
+	return &f.Proofs[n]
+}
+
+// reports are those of one database in a folder.
+type reports struct {
+	Last    *filedReport // the one that was taken last; nil: there is none
+	Skipped []string     // files that are not counted
+	Unread  int          // older files
+	Why     string       // why there is none
+	all     []*filedReport
+}
+
+// found is a result of a proof with the report that has it; without one no report has it.
+type found struct {
+	*proofs.Result
+	Of   *filedReport
+	Tone explain.Tone
+}
+
+// newest is the newest result of a proof. A failure stays until a later report has checked at least the same: one of a
+// few proofs, or of instructions since a later time, takes back no failure that it did not look for.
+func (r reports) newest(name string) (shown found) {
+	var since time.Time // from when on instructions were checked again later
+	for _, report := range r.all {
+		result := report.resultOf(name)
+		switch {
+		case result == nil:
+			continue
+		case shown.Result == nil, shown.Status == proofs.NotRun && result.Status != proofs.NotRun:
+			shown = found{Result: result, Of: report, Tone: toneOf(result.Status)}
+		case result.Status == proofs.Failed && shown.Status != proofs.Failed && !covers(since, report.since()):
+			shown = found{Result: result, Of: report, Tone: toneOf(result.Status)}
+		}
+		if result.Status == proofs.NotRun {
+			continue
+		}
+		if report.Since == "" {
+			break
+		}
+		if from := report.since(); since.IsZero() || from.Before(since) {
+			since = from
+		}
+	}
+	return shown
+}
+
+// covers reports whether a check of the instructions since one time is one of those since another time, too; zero: of
+// all of these, of none of the former.
+func covers(checked, since time.Time) bool {
+	return !checked.IsZero() && !since.IsZero() && !checked.After(since)
+}
+
+func toneOf(status proofs.Status) explain.Tone {
+	switch status {
 	case proofs.Passed:
-		return &f.Proofs[n], explain.Good
+		return explain.Good
 	case proofs.Failed:
-		return &f.Proofs[n], explain.Alarm
+		return explain.Alarm
 	default:
-		return &f.Proofs[n], explain.Warn
+		return explain.Warn
 	}
 }
 
-// lastReport returns the report of a cell in a folder that was taken last, of the newest files; nil
-// with the reason: there is none. It names files that are no report, or were changed since.
-func lastReport(folder, cell string) (last *filedReport, skipped []string, why string) {
+// reportsOf returns the reports in a folder, of the newest files, that are of a cell in a database. It names files that
+// are no report, were changed since, or are of another database with a cell of this name.
+func reportsOf(folder, cell string, on reader.Identity) (r reports) {
 	if folder == "" {
-		return nil, nil, "this console has no folder of reports"
+		return reports{Why: "this console has no folder of reports"}
 	}
-	entries, err := os.ReadDir(folder)
+	files, err := reportFiles(folder)
 	if err != nil {
-		return nil, nil, "the folder of reports can't be read"
+		return reports{Why: "the folder of reports can't be read"}
 	}
-	type dated struct {
-		name string
-		at   time.Time
-	}
-	var files []dated
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(entry.Name(), ".json") {
-			files = append(files, dated{entry.Name(), info.ModTime()})
+	whole := false
+	for n, name := range files {
+		if n >= reportsReadMost || n >= reportsRead && whole {
+			r.Unread = len(files) - n
+			break
 		}
-	}
-	slices.SortFunc(files, func(a, b dated) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.name, a.name)) })
-	for _, file := range files[:min(len(files), reportsRead)] {
-		report, err := readReport(filepath.Join(folder, file.name))
+		report, err := readReport(filepath.Join(folder, name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed since
 		case err != nil:
-			skipped = append(skipped, file.name+": "+whyNoReport(err))
-		case report.Database.Cell == cell && (last == nil || report.TakenAt.After(last.TakenAt)):
-			last = report
-			last.File = file.name
+			r.Skipped = append(r.Skipped, name+": "+whyNoReport(err))
+		case report.Database.Cell != cell:
+		default:
+			if why := whyNotOf(report, on); why != "" {
+				r.Skipped = append(r.Skipped, name+": "+why)
+				continue
+			}
+			report.File = name
+			r.all, whole = append(r.all, report), whole || report.isWhole()
 		}
 	}
-	if len(skipped) > reportsNotedMax {
-		skipped = append(skipped[:reportsNotedMax], "and more")
+	if len(r.Skipped) > reportsNotedMax {
+		r.Skipped = append(r.Skipped[:reportsNotedMax], "and more")
 	}
-	if last == nil {
-		why = "the folder of reports has none of this cell among its newest files"
+	slices.SortStableFunc(r.all, func(a, b *filedReport) int { return b.TakenAt.Compare(a.TakenAt) })
+	if len(r.all) == 0 {
+		r.Why = "the folder of reports has none of this cell among its newest files"
+		return r
 	}
-	return last, skipped, why
+	r.Last = r.all[0]
+	return r
+}
+
+// whyNotOf says why a report of a cell of this name is not one of the database that the console reads; empty: it is.
+func whyNotOf(report *filedReport, on reader.Identity) string {
+	of := report.Database
+	switch {
+	case of.Database != on.Database || of.SystemIdentifier != on.SystemIdentifier && on.SystemIdentifier != "":
+		return fmt.Sprintf("of database %s of system %s, and this console reads %s of %s", of.Database,
+			cmp.Or(of.SystemIdentifier, "not known"), on.Database, cmp.Or(on.SystemIdentifier, "not known"))
+	case report.TakenAt.After(on.Now.Add(clocksDiffer)):
+		return "taken at " + explain.Clock(report.TakenAt) + ", which is yet to come by the database's clock"
+	}
+	return ""
+}
+
+// reportFiles are the names of the files that may be reports, the newest first.
+func reportFiles(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("listing the reports: %w", err)
+	}
+	at := make(map[string]time.Time)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(entry.Name(), ".json") {
+			at[entry.Name()] = info.ModTime()
+		}
+	}
+	return slices.SortedFunc(maps.Keys(at), func(a, b string) int {
+		return cmp.Or(at[b].Compare(at[a]), cmp.Compare(a, b))
+	}), nil
 }
 
 func readReport(path string) (*filedReport, error) {
@@ -105,6 +219,10 @@ func readReport(path string) (*filedReport, error) {
 	report, digest, err := proofs.Check(text)
 	if err != nil {
 		return nil, err
+	}
+	for n := range report.Proofs { // what no page shows is not kept
+		one := &report.Proofs[n]
+		one.SQL, one.Statements, one.Logins = "", nil, nil
 	}
 	return &filedReport{Report: report, Digest: digest}, nil
 }

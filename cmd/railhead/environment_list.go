@@ -145,7 +145,7 @@ func consoleVariables() variables {
 			{"RAILHEAD_CONSOLE_OIDC_SCOPES", "", "scopes to ask for in addition to openid and email, with commas between"},
 			{"RAILHEAD_CONSOLE_LINK", "", "read or operate: the role of a link that works once and is printed at the start, on a loopback address alone; a public URL must be of this machine then"},
 			{"RAILHEAD_CONSOLE_LINK_FILE", "", "file that the link is written to instead, for its owner alone"},
-			{"RAILHEAD_CONSOLE_REPORTS", "", "folder with the files of railhead prove --report, NAME.json; the console shows the last report of the cell. Of several cells each has its own, such as RAILHEAD_CONSOLE_REPORTS_WEST"},
+			{"RAILHEAD_CONSOLE_REPORTS", "", "folder with the files of railhead prove --report, NAME.json; the console shows the newest result of each proof of the database that it reads. Of several cells each has its own, such as RAILHEAD_CONSOLE_REPORTS_WEST"},
 		},
 	}
 }
