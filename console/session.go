@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/explain"
 )
 
 // secretSize is the size of a session's secret and of a one-time link's, in bytes.
@@ -32,8 +34,18 @@ type session struct {
 	begun, used time.Time
 	ended       chan struct{} // closed when it is removed
 
-	done, doneAt string            // what was just done, and the path of the page that says so
-	orders       map[digest]*given // the latest orders, by the digest of their cells' bases and forms
+	done   note
+	orders map[digest]*given // the latest orders, by the digest of their cells' bases and forms
+}
+
+// noteFor is how long what was done is said to have just been done. Later on its subject may be another one: what was
+// resumed may be paused again.
+const noteFor = 30 * time.Second
+
+// note is what was just done, and the path of the page that says so.
+type note struct {
+	text, path string
+	at         time.Time
 }
 
 // sessions are the sessions of this process, which end with it. It is safe for concurrent use.
@@ -129,21 +141,24 @@ func (s *sessions) note(secret, path, done string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one := s.find(secret); one != nil {
-		one.done, one.doneAt = done, path
+		one.done = note{done, path, time.Now()}
 	}
 }
 
-// noted returns what was just done, once; empty: nothing, or another page says so.
+// noted returns what was just done and when, once; empty: nothing, or another page says so.
 func (s *sessions) noted(secret, path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.find(secret)
-	if one == nil || one.doneAt != path {
+	if one == nil || one.done.path != path {
 		return ""
 	}
 	done := one.done
-	one.done, one.doneAt = "", ""
-	return done
+	one.done = note{}
+	if time.Since(done.at) > noteFor {
+		return ""
+	}
+	return explain.Clock(done.at) + ": " + done.text
 }
 
 func (s *sessions) end(secret string) {

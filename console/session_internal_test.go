@@ -68,6 +68,30 @@ func TestSessionsAreBounded(t *testing.T) {
 	})
 }
 
+// TestNotesAreShort: what was just done is said once, with its time, by the page that it is about; and not any more
+// when the subject may be another one.
+func TestNotesAreShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newSessions(3, time.Hour, time.Hour)
+		secret := all.begin(Person{})
+		said := explain.Clock(time.Now()) + ": Resumed."
+		all.note(secret, "/rails/bank", "Resumed.")
+		time.Sleep(noteFor)
+		for n, want := range []string{"", said, ""} {
+			path := []string{"/rails/card", "/rails/bank", "/rails/bank"}[n]
+			if got := all.noted(secret, path); got != want {
+				t.Errorf("%s says %q, want %q", path, got, want)
+			}
+		}
+		all.note(secret, "/rails/bank", "Resumed.")
+		time.Sleep(noteFor + time.Nanosecond)
+		if got := all.noted(secret, "/rails/bank"); got != "" {
+			t.Errorf("a later look says %q", got)
+		}
+	})
+}
+
 // TestRedacted: the form of a payload is a line for each value, and says where it was cut off.
 func TestRedacted(t *testing.T) {
 	t.Parallel()
