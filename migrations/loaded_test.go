@@ -223,6 +223,10 @@ func TestDataLoadedIntoANewCell(t *testing.T) {
 		if err := accept(); err == nil || !strings.Contains(err.Error(), "rows were accepted in other tables than these") {
 			t.Errorf("of migration %d, an acceptance before a service was started: %v", version, err)
 		}
+		_, err = conn.Exec(t.Context(), `SELECT railhead.require_settled_server('a replay')`)
+		if err == nil || !strings.Contains(err.Error(), "since a dump was loaded") {
+			t.Errorf("of migration %d, an act before a service was started: %v", version, err)
+		}
 		var cause string
 		_, err = conn.Exec(t.Context(), `SELECT railhead.suspend_outbox('w', 'NEW_TIMELINE', 'a test', now())`)
 		if err != nil {

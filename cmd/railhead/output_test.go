@@ -119,7 +119,7 @@ func TestNextStep(t *testing.T) {
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
 			Now: now, ExpiresAt: reader.Moment{Time: now}, SuspendedAt: now,
 			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
-		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before a relayer has confirmed that nothing is missing since the server was started or promoted": {
+		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before a relayer has confirmed that nothing is missing since the server was started or promoted, or a dump was loaded": {
 			Now: now, ExpiresAt: reader.Moment{Time: now}, Unconfirmed: true,
 			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {

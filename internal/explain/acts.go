@@ -83,7 +83,7 @@ func whyNotUnsettled(line reader.Timeline) string {
 	case !line.SuspendedAt.IsZero():
 		return "lanes are suspended since " + Clock(line.SuspendedAt) + ": end that first, by railhead timeline accept"
 	case line.Unconfirmed:
-		return "no relayer has confirmed that nothing is missing since the server was started or promoted"
+		return "no relayer has confirmed " + reader.NothingMissing
 	}
 	return ""
 }

@@ -33,7 +33,7 @@ func ownNext(line reader.Timeline) string {
 		if !line.SuspendedAt.IsZero() {
 			said += "; not before the suspension since " + Clock(line.SuspendedAt) + " is ended"
 		} else if line.Unconfirmed {
-			said += "; not before a relayer has confirmed that nothing is missing since the server was started or promoted"
+			said += "; not before a relayer has confirmed " + reader.NothingMissing
 		}
 		return said
 	case p != nil && p.Pause != nil:

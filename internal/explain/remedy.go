@@ -38,8 +38,7 @@ func Remedy(line reader.Timeline) string {
 }
 
 // unconfirmed is put before a remedy that is refused until a component has compared the start of the server.
-const unconfirmed = "no relayer has confirmed that nothing is missing since the server was started or promoted, and " +
-	"until one has nothing is replayed,\n" +
+const unconfirmed = "no relayer has confirmed " + reader.NothingMissing + ", and until one has nothing is replayed,\n" +
 	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and check again\n"
 
 // wayOf is how an open dead letter is ended where no suspension is open.

@@ -67,6 +67,9 @@ func (t Timeline) judge() (word Certainty, why string, by *Testimony) {
 	return word, why, nil
 }
 
+// NothingMissing is what no relayer has confirmed while Timeline.Unconfirmed is set.
+const NothingMissing = "that nothing is missing since the server was started or promoted, or a dump was loaded"
+
 // byRows returns the certainty by the rows of the archive, without an operator's evidence.
 func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	lastNo := 0
@@ -82,8 +85,7 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 		return OutcomeUnknown, fmt.Sprintf("the database may have forgotten a send of it: "+
 			"lanes are suspended since %s, compare with the rail", t.SuspendedAt.UTC().Format(time.RFC3339))
 	case t.Unconfirmed:
-		return OutcomeUnknown, "the database may have forgotten a send of it: " +
-			"no relayer has confirmed that nothing is missing since the server was started or promoted"
+		return OutcomeUnknown, "the database may have forgotten a send of it: no relayer has confirmed " + NothingMissing
 	case last != nil && last.State == payment.Dispatching:
 		return OutcomeUnknown, fmt.Sprintf("it is being sent, or its worker died on it, since row %d", lastNo)
 	case provisional:

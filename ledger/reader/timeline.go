@@ -53,7 +53,7 @@ type Timeline struct {
 	// SuspendedAt is when the open suspension was opened: sends of it may be lost.
 	SuspendedAt time.Time `json:"suspended_at,omitzero"`
 	// Unconfirmed is set if no suspension is open, but no relayer has confirmed yet that
-	// nothing is missing since the server was started or promoted: sends may be lost too.
+	// nothing is missing since the server was started or promoted, or a dump was loaded: sends may be lost too.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 	// RepeatsSince is when lanes were suspended, if its call may repeat one that was lost: a
 	// send of that call may have been executed. Zero: it repeats none.

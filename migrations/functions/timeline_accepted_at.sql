@@ -3,7 +3,8 @@
 --   not. Rows of a dump that was loaded, and those of a copied database, are in other tables. That the cell was made here
 --   counts while no row says that other tables were accepted: with such a row, rows were loaded into the new tables.
 -- reads:   payment_accepted_timelines.   locks: nothing.
--- called by: executor, callbacks, server_is_settled, suspend_outbox, accept_timeline, rows_are_accepted.
+-- called by: executor, callbacks, server_is_settled, suspend_outbox, accept_timeline, rows_are_accepted,
+--          require_settled_server.
 CREATE OR REPLACE FUNCTION {cell}.timeline_accepted_at(system_identifier text, timeline bigint) RETURNS timestamptz
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
