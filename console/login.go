@@ -27,6 +27,7 @@ type Person struct {
 	By   string // the login
 
 	certificate string // the digest of the client certificate that the session is bound to
+	before      string // the secret of the session in which the login began; empty: none
 }
 
 // May reports whether the person may change anything.
@@ -110,7 +111,9 @@ type Login interface {
 
 // Door is what a login does with its result; the console implements it.
 type Door interface {
-	// Admit begins a session and leads to the first page.
+	// Session is the secret of the session that a request belongs to; empty: none.
+	Session(r *http.Request) string
+	// Admit begins a session, ends the one before and leads to the first page.
 	Admit(w http.ResponseWriter, r *http.Request, person Person)
 	// Refuse answers that the person may not enter, and what to do about it.
 	// The log has the title and the cause; of the cause only what kind of an error it is. nil: none.
@@ -118,6 +121,9 @@ type Door interface {
 	// Ask answers with a page that has one button, which sends a form with one secret.
 	Ask(w http.ResponseWriter, r *http.Request, title, address, secret string)
 }
+
+// Session is the secret of the session that a request belongs to; empty: none.
+func (s *Site) Session(r *http.Request) string { return s.secretOf(r) }
 
 // Admit begins a session. A person's role is no higher than what this console may do, and a person
 // without a name that the operator log can hold has none.
@@ -130,9 +136,10 @@ func (s *Site) Admit(w http.ResponseWriter, r *http.Request, person Person) {
 	if s.readOnly {
 		person.Role = Read
 	}
-	if secret := s.secretOf(r); secret != "" {
+	for _, secret := range []string{s.secretOf(r), person.before} {
 		s.sessions.end(secret) // a secret from before the login is worth nothing after it
 	}
+	person.before = ""
 	s.log.InfoContext(r.Context(), "logged in", "person", person.Name, "role", string(person.Role), "by", person.By)
 	http.SetCookie(w, s.cookie(s.sessions.begin(person)))
 	// The cookie is Strict, so that a redirect in a chain that another site began would come without

@@ -220,6 +220,42 @@ func TestOIDC(t *testing.T) {
 	}
 }
 
+// TestOIDCEndsTheSessionBefore: a login ends the session in which it began, although a browser sends no cookie of that
+// with what leads back from the provider's site.
+func TestOIDCEndsTheSessionBefore(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	p.claims = map[string]any{"groups": []string{"support"}}
+	login, err := NewOIDC(OIDCConfig{Issuer: p.URL, ClientID: "console", PublicURL: "https://railhead.example",
+		Roles: Roles{Read: []string{"group:support"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := consoleWith(t, anOperator{}, login)
+	other := c.sessions.begin(Person{Name: "bob", Role: Read})
+	var sessions []*http.Cookie
+	for range 3 {
+		begun := c.try(httptest.NewRequest(http.MethodGet, "/login/oidc", nil), sessions...)
+		query := p.authorize(t, begun.Header.Get("Location"))
+		answer := c.try(httptest.NewRequest(http.MethodGet, "/login/oidc/back?"+query.Encode(), nil), begun.Cookies()[0])
+		session := c.sessionOf(answer)
+		if session == nil {
+			t.Fatalf("no session, status %d", answer.StatusCode)
+		}
+		for _, before := range sessions {
+			if person, ok := c.sessions.person(before.Value); ok {
+				t.Errorf("the session before is in force, of %+v", person)
+			}
+		}
+		sessions = []*http.Cookie{session}
+	}
+	for _, secret := range []string{other, sessions[0].Value} {
+		if person, ok := c.sessions.person(secret); !ok || person.before != "" {
+			t.Errorf("a session that no login followed: in force %t, %+v", ok, person)
+		}
+	}
+}
+
 // TestCertificates: a certificate that was verified gives a session, which is one only together with it.
 func TestCertificates(t *testing.T) {
 	t.Parallel()

@@ -83,6 +83,7 @@ func (o *OIDC) Register(mux *http.ServeMux, door Door) {
 		}
 		step := flow{
 			State: newSecret(), Nonce: newSecret(), Verifier: oauth2.GenerateVerifier(), Until: time.Now().Add(flowMax),
+			Before: door.Session(r),
 		}
 		http.SetCookie(w, o.cookie(o.seal.close(step)))
 		http.Redirect(w, r, exchange.AuthCodeURL(step.State, oidc.Nonce(step.Nonce),
@@ -155,7 +156,9 @@ func (o *OIDC) back(r *http.Request) (Person, error) {
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(step.Nonce)) != 1 {
 		return Person{}, causeNonce
 	}
-	return o.personOf(id)
+	person, err := o.personOf(id)
+	person.before = step.Before
+	return person, err
 }
 
 // personOf reads the name and the role of a person from a token.

@@ -18,7 +18,10 @@ const flowMax = 10 * time.Minute
 // flow is a login under way: what the answer of the provider is compared with.
 type flow struct {
 	State, Nonce, Verifier string
-	Until                  time.Time
+	// Before is the secret of the session in which the login began: what leads back from another site comes without its
+	// cookie, which is Strict.
+	Before string
+	Until  time.Time
 }
 
 // seal seals flows by a key of this process, so that a browser can keep its own.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -177,6 +179,21 @@ func (t *Tab) Arrives(ctx context.Context, path string, texts ...string) error {
 
 // Back goes back to the page before, as the button of the browser does, and waits until it is loaded anew.
 func (t *Tab) Back() error { return t.do(chromedp.NavigateBack()) }
+
+// Cookies are the cookies that the browser sends to the site of the page.
+func (t *Tab) Cookies() ([]*http.Cookie, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, within)
+	defer cancel()
+	got, err := chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the cookies: %w", err)
+	}
+	var cookies []*http.Cookie
+	for _, one := range got.Cookies {
+		cookies = append(cookies, &http.Cookie{Name: one.Name, Value: one.Value})
+	}
+	return cookies, nil
+}
 
 // Is evaluates an expression in the page, which may be a promise.
 func (t *Tab) Is(expression string) (bool, error) { return ask[bool](t, expression) }

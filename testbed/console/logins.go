@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -132,6 +133,43 @@ func (k *walker) attempt(ctx context.Context, w *world, b *browser.Browser, one 
 	k.faulty("login: "+one.name, k.tab.Faults()...)
 	if one.role == "read" {
 		return k.tries(ctx, w)
+	}
+	return k.again(ctx, one.person)
+}
+
+// again logs in once more in the same browser, which ends the session before for every copy of its cookie. The provider
+// is another site: what leads back from it has no cookie of the session.
+func (k *walker) again(ctx context.Context, person string) error {
+	before, err := k.tab.Cookies()
+	if err != nil {
+		return err
+	}
+	if _, err := k.tab.Go(k.base + "/login"); err != nil {
+		return err
+	}
+	if status, err := k.hand.hand.Follow(k.tab, `main a[href="/login/oidc"]`); err != nil || status != 200 {
+		return fmt.Errorf("the page of the provider: status %d: %w", status, err)
+	}
+	if _, err := k.tab.Send(k.hand.hand, "main form", `button[value="`+person+`"]`, nil); err != nil {
+		return err
+	}
+	if err := k.tab.Arrives(ctx, "/", person); err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.base+"/payments", nil)
+	if err != nil {
+		return err
+	}
+	for _, cookie := range before {
+		request.AddCookie(cookie)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if len(before) == 0 || answer.StatusCode != http.StatusUnauthorized {
+		return fmt.Errorf("the session before, with %d cookies: status %d, want 401", len(before), answer.StatusCode)
 	}
 	return nil
 }
