@@ -2,19 +2,91 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
-// CheckURL refuses a connection string of the form of a URL that has more than one "@" before its parameters: what
-// follows the first one is taken for a host or a database, and is shown in errors, though it may be of the password.
+var (
+	errTwoAts = errors.New("the connection string has more than one @: write each @ of a password, or of a name, as %40")
+	errSlash  = errors.New("the connection string has a / before its @: write each / of a password, or of a name, as %2F")
+	errPair   = errors.New("the connection string has a parameter that is not of the form name=value: write each @, / " +
+		"and ? of a password as %40, %2F and %3F, and each & and = of a value as %26 and %3D")
+	errKeywords = errors.New("the connection string is neither a URL that begins with postgres:// nor a list of " +
+		`name=value: put a value with a blank in single quotation marks, and write each ' and \ of it as \' and \\`)
+)
+
+// withAt are the parameters of a URL whose value may have an "@" that is not escaped.
+var withAt = []string{"user", "password", "application_name", "options", "host", "passfile", "sslcert", "sslkey",
+	"sslrootcert", "sslpassword"}
+
+// CheckURL refuses a connection string in which part of a password is taken for something else, as for a host or a
+// database: that is shown in errors, and names are asked of DNS. Its own errors have no part of the string.
 func CheckURL(text string) error {
-	scheme, rest, isURL := strings.Cut(text, "://")
-	if !isURL || scheme != "postgres" && scheme != "postgresql" {
+	for _, scheme := range []string{"postgres://", "postgresql://"} {
+		if rest, isURL := strings.CutPrefix(text, scheme); isURL {
+			return checkURL(rest)
+		}
+	}
+	return checkKeywords(text)
+}
+
+// checkURL goes by the rules of libpq and pgx: what is before the first "@" is the login, unless a "/" is before it;
+// a "?" or a "#" does not end it.
+func checkURL(rest string) error {
+	wrong := errSlash
+	if at := strings.IndexAny(rest, "@/"); at >= 0 && rest[at] == '@' {
+		rest, wrong = rest[at+1:], errTwoAts
+	}
+	place, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(place, "@") {
+		return wrong
+	}
+	if query = strings.TrimSuffix(query, "&"); query == "" {
 		return nil
 	}
-	rest, _, _ = strings.Cut(rest, "?")
-	if strings.Count(rest, "@") > 1 {
-		return errors.New("the connection string has more than one @: write each @ of a password, or of a name, as %40")
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if strings.Count(pair, "=") != 1 || !isKeyword(name) ||
+			strings.Contains(value, "@") && !slices.Contains(withAt, name) {
+			return errPair
+		}
 	}
 	return nil
+}
+
+const blanks = " \t\n\r\v\f"
+
+// checkKeywords goes by the rules of libpq and pgx for name=value.
+func checkKeywords(rest string) error {
+	for rest = strings.TrimLeft(rest, blanks); rest != ""; rest = strings.TrimLeft(rest, blanks) {
+		name, value, found := strings.Cut(rest, "=")
+		if !found || !isKeyword(strings.Trim(name, blanks)) {
+			return errKeywords
+		}
+		rest = strings.TrimLeft(value, blanks)
+		end, closed := blanks, true
+		if strings.HasPrefix(rest, "'") {
+			rest, end, closed = rest[1:], "'", false
+		}
+		for rest != "" {
+			one := rest[0]
+			rest = rest[1:]
+			if strings.IndexByte(end, one) >= 0 {
+				closed = true
+				break
+			}
+			if one == '\\' && rest != "" {
+				rest = rest[1:]
+			}
+		}
+		if !closed {
+			return errKeywords
+		}
+	}
+	return nil
+}
+
+// isKeyword reports whether a text may be the name of a parameter.
+func isKeyword(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") == ""
 }

@@ -58,6 +58,7 @@ func TestExitCodes(t *testing.T) {
 	only := command{t: t, env: []string{"DATABASE_URL=" + cell.URL(celltest.Readonly),
 		"PGOPTIONS=-c default_transaction_read_only=on"}}
 	unescaped := command{t: t, env: []string{"DATABASE_URL=postgres://x:p@secret@nowhere.invalid/db"}}
+	asked := command{t: t, env: []string{"DATABASE_URL=postgres://x:p?q@secret@nowhere.invalid/db"}}
 	folder := command{t: t, env: []string{"PGHOST=" + t.TempDir()}}
 	for _, test := range []struct {
 		who  command
@@ -99,6 +100,7 @@ func TestExitCodes(t *testing.T) {
 		{unescaped, exitUsage, "write each @ of a password, or of a name, as %40", []string{"status"}},
 		{unescaped, exitUsage, "as %40", []string{"migrate", "status"}},
 		{unescaped, exitUsage, "as %40", []string{"prove"}},
+		{asked, exitUsage, "as %40", []string{"status"}},
 		{valid, exitFailure, "migrate up", []string{"status", "--cell", "elsewhere"}},
 	} {
 		got := test.who.run(test.args...)
