@@ -251,3 +251,26 @@ func TestTryOfARefusedRailHasItsPrice(t *testing.T) {
 		}
 	}
 }
+
+// TestClientCAOfTheAPIIsNotDropped: the runbook withdraws all client certificates of the API without ending the check
+// by a CA, which a process without the variable does not make.
+func TestClientCAOfTheAPIIsNotDropped(t *testing.T) {
+	t.Parallel()
+	b, err := load(Files, metricsDoc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, step, _ := strings.Cut(b.runbooks["RailheadCertificateExpires.md"], "\n4. `client_ca`")
+	step, _, found := strings.Cut(step, "\n5. ")
+	for _, want := range []string{
+		"keep `RAILHEAD_API_CLIENT_CA_FILE`", "openssl req -x509", "railhead token revoke",
+		"start it without `RAILHEAD_CONSOLE_CLIENT_CA_FILE`",
+	} {
+		if !found || !strings.Contains(step, want) {
+			t.Errorf("step 4 lacks %q", want)
+		}
+	}
+	if strings.Contains(step, "start the process without the variable") {
+		t.Errorf("it has the API started without a CA:\n%s", step)
+	}
+}

@@ -105,7 +105,7 @@ func processVariables() variables {
 			{"RAILHEAD_API_ADDR_FILE", "", "api: file that the bound address is written to"},
 			{"RAILHEAD_API_CERT_FILE", "", "api: its certificate, in PEM, read again when it changes; without it TLS has to be in front of it"},
 			{"RAILHEAD_API_KEY_FILE", "", "api: the certificate's key"},
-			{"RAILHEAD_API_CLIENT_CA_FILE", "", "api: certificates that sign those of clients; without it a client's certificate is checked against the token that is bound to its key"},
+			{"RAILHEAD_API_CLIENT_CA_FILE", "", "api: certificates that sign those of clients; without it any certificate of a client counts as proof of its key, signed by any CA, for a token that is bound to that key"},
 			{"RAILHEAD_API_CONNECTIONS", "1000", "api: connections of callers at once; more wait"},
 			{"RAILHEAD_API_STREAMS", "500", "api: streams of events at once, of the connections"},
 			{"RAILHEAD_API_ORIGINS", "", "api: origins of pages that may read events, such as https://shop.example, with commas between"},
