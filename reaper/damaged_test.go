@@ -1,6 +1,8 @@
 package reaper_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,6 +25,10 @@ func (y *yard) damage(states map[payment.ID]string) {
 	y.do(`CREATE TRIGGER refused_by_the_test BEFORE INSERT ON railhead.payment_outbox_attempts
 		FOR EACH ROW EXECUTE FUNCTION railhead.refuse_in_a_test()`)
 }
+
+// slowly has the archive refuse such rows after a while.
+const slowly = `DO $$ BEGIN EXECUTE (SELECT replace(pg_get_functiondef('railhead.refuse_in_a_test()'::regprocedure),
+	'RAISE EXCEPTION', 'PERFORM pg_sleep(0.1); RAISE EXCEPTION')); END $$`
 
 const damagedFor = 100 * time.Millisecond
 
@@ -114,4 +120,66 @@ func TestManyDamagedRowsFirst(t *testing.T) {
 			same(t, "expired", expired, 5)
 		})
 	}
+}
+
+// TestSlowDamagedRows tests rows that can't be ended, each after a while, so that to try them takes longer than a turn
+// may: the steps that follow run, and the rows behind them are ended.
+func TestSlowDamagedRows(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	states := make(map[payment.ID]string)
+	for range 45 {
+		states[y.enqueue()] = "23514"
+	}
+	y.do(expireAll)
+	y.enqueue()
+	y.do(`UPDATE railhead.payment_outbox_pending SET expires_at = clock_timestamp() WHERE expires_at IS NULL`)
+	y.damage(states)
+	y.do(slowly)
+	r := y.reaper(func(c *reaper.Config) { quick(c); c.StoreTimeout, c.MonthsAhead = 3*time.Second, 6 })
+	expired := 0
+	for turn := 1; expired == 0; turn++ {
+		if turn > 15 {
+			t.Fatal("the row behind the damaged ones is not ended")
+		}
+		result, err := r.RunOnce(t.Context())
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("turn %d: %v", turn, err)
+		}
+		if turn == 1 && len(result.Partitions) == 0 {
+			t.Error("the steps after it did not run")
+		}
+		expired += result.Expired
+	}
+}
+
+// TestSlowRepairs tests claims of lost workers that can't be repaired, each after a while, so that to try them takes
+// longer than a turn may: the steps that follow run, and the others are repaired.
+func TestSlowRepairs(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	r := y.reaper(func(c *reaper.Config) { c.StoreTimeout, c.MonthsAhead = 2*time.Second, 6 })
+	good := y.claimOne("worker")
+	states := make(map[payment.ID]string)
+	for range 20 {
+		states[y.claimOne("worker").OutboxID] = "23514"
+	}
+	y.age(claimTimeout + time.Second)
+	y.damage(states)
+	y.do(slowly)
+	repaired := 0
+	for turn := 1; repaired == 0; turn++ {
+		if turn > 30 {
+			t.Fatal("the claim among those that can't be repaired is not")
+		}
+		result, err := r.RunOnce(t.Context())
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("turn %d: %v", turn, err)
+		}
+		if turn == 1 && len(result.Partitions) == 0 {
+			t.Error("the steps after it did not run")
+		}
+		repaired += result.Repaired
+	}
+	same(t, "fate", y.fate(good.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=1 unknown")
 }

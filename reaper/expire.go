@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
@@ -40,6 +40,7 @@ const (
 	eachMax   = 20    // of the rows that expired first and, if none of those can be ended, of those behind them
 	behindMax = 1_000 // rows that expired first, behind which none is tried
 	lockedMax = 3     // rows that may wait for a lock, a second each
+	turnShare = 3     // divisor of what is left of a turn's time that gives how long it may try rows of one kind
 	aloneMax  = 3     // rows that may be at fault although no other row could be ended
 )
 
@@ -52,8 +53,8 @@ type eachAlone struct {
 }
 
 // expireEach expires rows one by one, so that a row that the archive rejects does not keep the
-// others from expiring. If none of the first can be ended, it tries some of those behind them, others in each turn. It
-// quarantines rows that are at fault (service.Suspects) for an operator. The
+// others from expiring. If none of the first can be ended, it tries some of those behind them, others in each turn, all
+// within its share of the turn's time. It quarantines rows that are at fault (service.Suspects) for an operator. The
 // rest, such as those that another session has locked, are tried again in the next turn: if no row could be
 // ended, that is an error of this one, because the archive may be at fault. A row that was put back after its
 // payment ended is quarantined in any case: the fault is its own.
@@ -63,7 +64,9 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outb
 		return nil, err
 	}
 	var turn eachAlone
-	if err := r.tryEach(ctx, result, ids, &turn); err != nil {
+	// The first rows get half of the time, so that some behind them are tried in each turn.
+	half, until := service.Share(ctx, 2*turnShare), service.Share(ctx, turnShare)
+	if err := r.tryEach(ctx, result, ids, half, &turn); err != nil {
 		return turn.expired, err
 	}
 	if len(turn.expired) == 0 && len(turn.failed) > 0 && turn.locked < lockedMax {
@@ -71,8 +74,8 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outb
 		if err != nil {
 			return nil, err
 		}
-		behind = slices.DeleteFunc(behind, func(id payment.ID) bool { return slices.Contains(ids, id) })
-		if err := r.tryEach(ctx, result, r.suspects.Behind(behind, eachMax), &turn); err != nil {
+		behind = r.suspects.Behind(behind, ids, &turn.untried, eachMax)
+		if err := r.tryEach(ctx, result, behind, until, &turn); err != nil {
 			return turn.expired, err
 		}
 	}
@@ -93,9 +96,16 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outb
 	return turn.expired, nil
 }
 
-// tryEach ends each of these rows by itself, until too many waited for a lock.
-func (r *Reaper) tryEach(ctx context.Context, result *Result, ids []payment.ID, turn *eachAlone) error {
+// tryEach ends each of these rows by itself, until too many waited for a lock, and the first one whenever that is. It
+// tries no further one after that time.
+func (r *Reaper) tryEach(
+	ctx context.Context, result *Result, ids []payment.ID, until time.Time, turn *eachAlone,
+) error {
 	for n, id := range ids {
+		if n > 0 && time.Now().After(until) {
+			turn.untried = append(turn.untried, ids[n:]...)
+			return nil
+		}
 		ended, err := r.store.ExpireOnly(ctx, r.config.WorkerID, id)
 		switch {
 		case err == nil:
@@ -113,7 +123,7 @@ func (r *Reaper) tryEach(ctx context.Context, result *Result, ids []payment.ID, 
 			return err
 		}
 		if turn.locked == lockedMax {
-			turn.untried = ids[n+1:]
+			turn.untried = append(turn.untried, ids[n+1:]...)
 			return nil
 		}
 	}

@@ -123,6 +123,7 @@ type Reaper struct {
 	partsNext  time.Time    // when partitions are looked at again
 	partsHeld  bool         // another session kept them from being created the last time
 	suspects   service.Suspects
+	unrepaired map[payment.ID]bool // claims whose repair failed by itself
 	once       service.Once
 	ready      service.Readiness
 	turnAt     service.Last  // of the last successful turn

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
@@ -42,13 +43,33 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 			"lost_worker_id", found.WorkerID, "age", found.Age, "next_action", outcome.Decision.NextAction,
 			"reason", outcome.Decision.Reason)
 	}
-	var failed error
-	if len(outcomes) > 0 {
-		failed = r.record(ctx, outcomes, result)
-	}
+	failed := r.recordAll(ctx, outcomes, result)
 	closed, err := r.store.CloseClaims(ctx, nil)
 	result.Closed = int(closed)
 	return errors.Join(failed, err)
+}
+
+// recordAll appends the repairs, within a share of the turn's time. Those that failed by themselves in an earlier turn
+// come last, so that they use up none of the others' time.
+func (r *Reaper) recordAll(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
+	before := r.unrepaired
+	r.unrepaired = make(map[payment.ID]bool)
+	var again []payment.Outcome
+	first := slices.DeleteFunc(slices.Clone(outcomes), func(outcome payment.Outcome) bool {
+		if before[outcome.Claim.OutboxID] {
+			r.unrepaired[outcome.Claim.OutboxID] = true
+			again = append(again, outcome)
+			return true
+		}
+		return false
+	})
+	var faults []error
+	for _, part := range [][]payment.Outcome{first, again} {
+		if len(part) > 0 {
+			faults = append(faults, r.record(ctx, part, service.Share(ctx, turnShare), result))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // record appends the repairs. A commit of unknown result needs no treatment: what was recorded is
@@ -56,17 +77,20 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 //
 // A claim that can't be repaired because another open transaction has locked it delays no other.
 // Repairs that fail together are tried in halves, the younger half first, because a claim that is
-// stuck tends to be old.
-func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
+// stuck tends to be old. After this time no further halves are tried.
+func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, until time.Time, result *Result) error {
 	turn, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Ordered: r.ordered()})
 	if errors.Is(err, outbox.ErrCommitUnknown) {
 		r.watch.CommitUnknown()
 	}
 	switch {
-	case err != nil && len(outcomes) > 1 && refused(err):
+	case err != nil && len(outcomes) > 1 && refused(err) && time.Now().Before(until):
 		half := len(outcomes) / 2
-		return errors.Join(r.record(ctx, outcomes[half:], result), r.record(ctx, outcomes[:half], result))
+		return errors.Join(r.record(ctx, outcomes[half:], until, result), r.record(ctx, outcomes[:half], until, result))
 	case err != nil:
+		if len(outcomes) == 1 && refused(err) {
+			r.unrepaired[outcomes[0].Claim.OutboxID] = true
+		}
 		return err
 	}
 	faultpoint.Reach(faultpoint.Recorded)

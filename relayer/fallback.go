@@ -21,12 +21,13 @@ const (
 	behindMax    = 50  // of those, rows that one turn tries, and that must fail before the lane is at fault
 	putBackHeads = 500 // heads of each priority that are checked for rows that were put back
 	stuckMax     = 5   // outcomes of one turn that may run into another session's lock
+	turnShare    = 3   // divisor of what is left of a turn's time that gives how long it may try rows of one kind
 )
 
 // fallBack runs after a failed turn. It first records the outcomes without a claim, and one by one
 // if they fail together. Then it claims each lane by itself, halving the number of rows after each
-// failure, so that one row that can't be claimed stops no other. It claims no lane of which too many outcomes are
-// unrecorded.
+// failure, so that one row that can't be claimed stops no other, and last it looks for such rows. It claims no lane of
+// which too many outcomes are unrecorded. No lane may use up the time of the turn, nor stop the others.
 func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
 	defer func() { releaseAll(reserved) }()
 	if deniesLogin(cause) {
@@ -39,7 +40,10 @@ func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 		return 0, cause
 	}
 	total := 0
-	for _, name := range slices.Sorted(maps.Keys(reserved)) {
+	var failing []failingLane
+	names := l.inTurn(reserved)
+	l.endedAt = ""
+	for _, name := range names {
 		if !l.mayGoOn(name, reserved[name].lane) {
 			continue
 		}
@@ -48,23 +52,44 @@ func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 		if err != nil {
 			l.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
 			if !rejectedByServer(err) {
+				l.endedAt = name
 				return total, err
 			}
 		} else if !part || claimed == 0 {
 			continue
 		}
 		// Some rows were claimed and others not: a bad row would fail the next turn too.
-		works := err == nil
-		switch tried, err := l.isolate(ctx, sends, name, reserved[name], works); {
+		failing = append(failing, failingLane{name: name, works: err == nil})
+	}
+	for _, one := range failing {
+		switch tried, err := l.isolate(ctx, sends, one.name, reserved[one.name], one.works); {
 		case rejectedByServer(err):
-			wait := l.lanes.stop(name, time.Now())
+			wait := l.lanes.stop(one.name, time.Now())
 			l.log.ErrorContext(ctx, "lane stopped: none of its rows that were tried can be claimed",
-				"rail_type", name, "tried", tried, "for", wait, "error", err)
+				"rail_type", one.name, "tried", tried, "for", wait, "error", err)
 		case err != nil:
+			l.endedAt = one.name
 			return total, err
 		}
 	}
 	return total, nil
+}
+
+// failingLane is a lane that can't be claimed, or not all that was asked for.
+type failingLane struct {
+	name  string
+	works bool // some of its rows were claimed
+}
+
+// inTurn returns the lanes in the order in which they are claimed: by name, and first those behind the lane at which
+// the last recovery ended, so that a lane that uses up the time of each turn hides none.
+func (l *loop) inTurn(reserved map[string]*reservation) []string {
+	names := slices.Sorted(maps.Keys(reserved))
+	first := slices.IndexFunc(names, func(name string) bool { return name > l.endedAt })
+	if l.endedAt == "" || first < 0 {
+		return names
+	}
+	return append(names[first:], names[:first]...)
 }
 
 // recordAlone records outcomes without a claim: first all of them, then one by one. An outcome that
@@ -87,7 +112,7 @@ func (l *loop) recordAlone(ctx context.Context) error {
 		l.flight.back(outcomes)
 		return err
 	}
-	stuck := 0
+	stuck, until := 0, service.Share(ctx, turnShare)
 	for n, outcome := range outcomes {
 		one := []payment.Outcome{outcome}
 		result, err := l.store.Turn(ctx, outbox.Turn{Outcomes: one, Ordered: ordered})
@@ -106,8 +131,8 @@ func (l *loop) recordAlone(ctx context.Context) error {
 				"rail_reference", outcome.RailReference, "error", err)
 			l.flight.lost(one)
 			l.keep(lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait), tries: 1})
-			if stuck++; stuck == stuckMax {
-				l.flight.back(outcomes[n+1:]) // each costs a lock timeout of one second
+			if stuck++; stuck == stuckMax || time.Now().After(until) {
+				l.flight.back(outcomes[n+1:]) // each may cost a lock timeout of one second
 				return nil
 			}
 		}
@@ -115,13 +140,14 @@ func (l *loop) recordAlone(ctx context.Context) error {
 	return nil
 }
 
-// claimHalves claims one lane, with half as many rows after each failure. It returns how many it
-// claimed, and whether that is less than it first asked for.
+// claimHalves claims one lane, with half as many rows after each failure, until its share of the turn's time is used.
+// It returns how many it claimed, and whether that is less than it first asked for.
 func (l *loop) claimHalves(
 	ctx, sends context.Context, name string, slots *reservation,
 ) (claimed int, part bool, err error) {
 	one := map[string]*reservation{name: slots}
 	claim := l.request(one)
+	until := service.Share(ctx, turnShare)
 	for ; ; part = true {
 		begun := clock.Now()
 		claims, err := l.claimOnce(ctx, claim, nil)
@@ -129,7 +155,7 @@ func (l *loop) claimHalves(
 			l.launch(sends, one, claims, begun)
 			return len(claims), part, nil
 		}
-		if !rejectedByServer(err) || claim.Lanes[0].Free == 1 {
+		if !rejectedByServer(err) || claim.Lanes[0].Free == 1 || time.Now().After(until) {
 			return 0, part, err
 		}
 		claim.Lanes[0].Free /= 2
@@ -156,8 +182,8 @@ type eachAlone struct {
 }
 
 // isolate determines whether single rows are at fault. It claims each of the rows that a claim
-// takes first by itself and, if none of them can be claimed, some of the rows behind them, others in each turn. If
-// one can be claimed, or works is set because others could, those that
+// takes first by itself and, if none of them can be claimed, some of the rows behind them, others in each turn, all
+// within the lane's share of the turn's time. If one can be claimed, or works is set because others could, those that
 // failed for what they have (outbox.IsOfRow) are quarantined for an operator; those that failed for
 // another reason are tried again. If none can, the lane is at fault, and isolate returns the cause, and how many
 // failed. A row that another session has locked proves neither; the next turn tries it again. A
@@ -175,7 +201,9 @@ func (l *loop) isolate(
 		l.suspects[name] = suspects
 	}
 	turn := eachAlone{works: works}
-	if err := l.claimEach(ctx, sends, name, slots, heads, &turn); err != nil {
+	// The first rows get half of the time, so that some behind them are tried in each turn.
+	half, until := service.Share(ctx, 2*turnShare), service.Share(ctx, turnShare)
+	if err := l.claimEach(ctx, sends, name, slots, heads, half, &turn); err != nil {
 		return 0, err
 	}
 	if !turn.works && len(turn.failed) > 0 {
@@ -183,8 +211,8 @@ func (l *loop) isolate(
 		if err != nil {
 			return 0, err
 		}
-		behind = slices.DeleteFunc(behind, func(id payment.ID) bool { return slices.Contains(heads, id) })
-		if err := l.claimEach(ctx, sends, name, slots, suspects.Behind(behind, behindMax), &turn); err != nil {
+		behind = suspects.Behind(behind, heads, &turn.untried, behindMax)
+		if err := l.claimEach(ctx, sends, name, slots, behind, until, &turn); err != nil {
 			return 0, err
 		}
 	}
@@ -203,14 +231,15 @@ func (l *loop) isolate(
 	return len(turn.failed), rest[0].Err
 }
 
-// claimEach claims each of these rows by itself, while there are free slots.
+// claimEach claims each of these rows by itself, while there are free slots, and the first one whenever that is. It
+// tries no further one after that time.
 func (l *loop) claimEach(
-	ctx, sends context.Context, name string, slots *reservation, ids []payment.ID, turn *eachAlone,
+	ctx, sends context.Context, name string, slots *reservation, ids []payment.ID, until time.Time, turn *eachAlone,
 ) error {
 	one := map[string]*reservation{name: slots}
 	for n, id := range ids {
 		claim := l.request(one)
-		if len(slots.permits) == 0 {
+		if len(slots.permits) == 0 || n > 0 && time.Now().After(until) {
 			turn.untried = append(turn.untried, ids[n:]...)
 			return nil
 		}

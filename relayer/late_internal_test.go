@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -40,9 +41,11 @@ func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: payment.ID{2}}}})
 	}
 	r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for range 2 {
 		r.retryLateNow()
-		if err := r.recordLate(t.Context()); err != nil {
+		if err := r.recordLate(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,8 +66,10 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	if r.mayClaim(true) {
 		t.Error("more is claimed")
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for _, left := range []int{10, 0} {
-		if err := r.recordLate(t.Context()); err != nil {
+		if err := r.recordLate(ctx); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -101,5 +106,69 @@ func TestNotifiedOverManyLateOutcomes(t *testing.T) {
 		if r.scanOwed != owes {
 			t.Errorf("after turn %d a scan is owed: %t", n+1, r.scanOwed)
 		}
+	}
+}
+
+// slowFaults is a store that rejects each outcome after a while.
+type slowFaults struct{ Store }
+
+func (slowFaults) reject(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(500 * time.Millisecond):
+		return &pgconn.PgError{Code: "XX000"}
+	}
+}
+
+func (s slowFaults) RecordLate(ctx context.Context, _ payment.Outcome) (payment.Verdict, error) {
+	return "", s.reject(ctx)
+}
+
+func (s slowFaults) Turn(ctx context.Context, _ outbox.Turn) (outbox.TurnResult, error) {
+	return outbox.TurnResult{}, s.reject(ctx)
+}
+
+// TestSlowFaultsLeaveTime tests outcomes that can't be recorded, each after a while: they leave time of the turn for
+// the claim that follows, and others are tried in the next turn.
+func TestSlowFaultsLeaveTime(t *testing.T) {
+	t.Parallel()
+	const within = 4 * time.Second
+	for name, record := range map[string]func(*loop, context.Context) error{
+		"late": (*loop).recordLate, "alone": (*loop).recordAlone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newLoop(&Relayer{store: slowFaults{}, watch: NopObserver{}, log: slog.New(slog.DiscardHandler),
+					config: Config{RecordMax: lateMax}}, true)
+				for n := range lateMax {
+					outcome := payment.Outcome{Claim: payment.Claim{OutboxID: payment.ID{byte(n + 1)}}}
+					if name == "late" {
+						r.late = append(r.late, lateOutcome{outcome: outcome})
+					} else {
+						r.flight.answer(outcome)
+					}
+				}
+				tried := 0
+				for range 3 {
+					ctx, cancel := context.WithTimeout(t.Context(), within)
+					begun := time.Now()
+					if err := record(r, ctx); err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(begun); took > within/2 {
+						t.Errorf("took %s of %s", took, within)
+					}
+					cancel()
+				}
+				for _, late := range r.late {
+					tried += late.tries
+				}
+				if tried < 6 || r.unrecorded() != lateMax {
+					t.Errorf("%d tried and %d left, want 6 and %d", tried, r.unrecorded(), lateMax)
+				}
+			})
+		})
 	}
 }

@@ -22,6 +22,7 @@ type loop struct {
 	doubts   []doubt                      // claims of unknown commit, to be looked up
 	late     []lateOutcome                // outcomes that a turn returned as late, not recorded by the slow path yet
 	suspects map[string]*service.Suspects // by rail: the rows that can't be claimed by themselves
+	endedAt  string                       // the lane at which the last recovery from a failed turn ended early; "": none
 	// scanOwed is set if the last turn should have scanned but was not allowed to claim. The
 	// notification that caused it does not come again.
 	scanOwed bool

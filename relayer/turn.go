@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -165,7 +166,7 @@ type lateOutcome struct {
 }
 
 const (
-	lateMax       = 50               // bounds the slow path's share of one turn
+	lateMax       = 50               // bounds the slow path's part of one turn
 	stuckWait     = 10 * time.Second // before an outcome that could not be recorded is tried again
 	contendedWait = time.Second      // before one that waits for a check of the server or for other sessions is
 	contendedMax  = 60               // tries at contendedWait; after them stuckWait applies
@@ -173,12 +174,13 @@ const (
 
 // recordLate records the outcomes that a turn returned as late. They stay in memory until the
 // ledger has them. An outcome that can't be recorded moves behind the others, and delays none of
-// them.
+// them, nor the claim that follows.
 func (l *loop) recordLate(ctx context.Context) error {
 	defer func() { l.flight.noteLate(l.late) }()
 	now, tried := time.Now(), 0
+	until := service.Share(ctx, turnShare)
 	for left := len(l.late); left > 0; left-- {
-		if tried == lateMax {
+		if tried == lateMax || tried > 0 && time.Now().After(until) {
 			signal(l.wake) // more may be due
 			return nil
 		}

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
@@ -22,9 +24,9 @@ type Suspects struct {
 	// at fault.
 	Alone int
 
-	rows  map[payment.ID]suspect
-	at    int // of the rows behind the first ones, the next to be tried
-	tried int // how many of them this turn tries
+	rows   map[payment.ID]suspect
+	at     int          // of the rows behind the first ones, the next to be tried
+	behind []payment.ID // those of them that this turn is to try
 }
 
 type suspect struct {
@@ -36,14 +38,29 @@ type suspect struct {
 // suspectTurns is how many turns in a row a row has to fail in, whatever the error, before it is at fault.
 const suspectTurns = 3
 
-// Behind returns at most that many of the rows behind the first ones, to be tried if all of those failed. It moves on
-// after each turn in which no row passed, and begins again at the end, so that rows that fail hide none that may pass.
-func (s *Suspects) Behind(rows []payment.ID, most int) []payment.ID {
+// Share returns the time until which a step may go on that has this part of what is left of the context's time. A step
+// that tries rows one by one has no part that a statement takes: a row may fail slowly, and must not use up the time of
+// the steps that follow. The context has a deadline.
+func Share(ctx context.Context, divisor int) time.Time {
+	now := time.Now()
+	end, _ := ctx.Deadline()
+	return now.Add(end.Sub(now) / time.Duration(divisor))
+}
+
+// Behind returns at most that many of the rows that are not among the first ones, to be tried if all of those failed.
+// It moves on by those that were tried after each turn in which no row passed, and begins again at the end, so that
+// rows that fail hide none that may pass. The first ones to which the turn did not come count as behind, and those that
+// it returns are removed from untried.
+func (s *Suspects) Behind(rows, first []payment.ID, untried *[]payment.ID, most int) []payment.ID {
+	rows = slices.DeleteFunc(rows, func(id payment.ID) bool {
+		return slices.Contains(first, id) && !slices.Contains(*untried, id)
+	})
 	if s.at >= len(rows) {
 		s.at = 0
 	}
-	s.tried = min(most, len(rows)-s.at)
-	return rows[s.at : s.at+s.tried]
+	s.behind = rows[s.at : s.at+min(most, len(rows)-s.at)]
+	*untried = slices.DeleteFunc(*untried, func(id payment.ID) bool { return slices.Contains(s.behind, id) })
+	return s.behind
 }
 
 // Judge takes all rows that failed by themselves in one turn, those that the turn did not come to, and whether another
@@ -54,10 +71,12 @@ func (s *Suspects) Behind(rows []payment.ID, most int) []payment.ID {
 // row, for After, while another row passed in one of them, or if at most Alone rows fail. Rows that are not among those
 // given are forgotten.
 func (s *Suspects) Judge(turn []Failed, untried []payment.ID, passed bool) (faulty, rest []Failed) {
-	if !passed {
-		s.at += s.tried
+	for _, id := range s.behind {
+		if !passed && !slices.Contains(untried, id) {
+			s.at++
+		}
 	}
-	s.tried = 0
+	s.behind = nil
 	before := s.rows
 	s.rows = make(map[payment.ID]suspect, len(turn))
 	for _, id := range untried {

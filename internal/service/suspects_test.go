@@ -102,7 +102,7 @@ func TestSuspectsNeedTurns(t *testing.T) {
 }
 
 // TestSuspectsBehind tests that turns in which no row passes try other rows behind the first ones, all of them in turn,
-// and that others stay with those among which one passed.
+// from the first one to which no turn came yet, and that others stay with those among which one passed.
 func TestSuspectsBehind(t *testing.T) {
 	t.Parallel()
 	rows := make([]payment.ID, 7)
@@ -111,16 +111,35 @@ func TestSuspectsBehind(t *testing.T) {
 	}
 	var s service.Suspects
 	for n, turn := range []struct {
-		rows, first, last int // of the rows, those that are tried
+		rows, first, last int // of the rows, those that are to be tried
 		passed            bool
+		untried           int // the last of them, to which the turn did not come
 	}{
-		{7, 0, 3, false}, {7, 3, 6, true}, {6, 3, 6, false}, {7, 6, 7, false}, {7, 0, 3, false}, {2, 0, 2, true},
-		{0, 0, 0, false},
+		{7, 0, 3, false, 0}, {7, 3, 6, true, 0}, {6, 3, 6, false, 0}, {7, 6, 7, false, 0}, {7, 0, 3, false, 2},
+		{7, 1, 4, false, 3}, {7, 1, 4, true, 1}, {7, 1, 4, false, 0}, {2, 0, 2, true, 0}, {0, 0, 0, false, 0},
 	} {
-		if got := s.Behind(rows[:turn.rows], 3); !slices.Equal(got, rows[turn.first:turn.last]) {
+		got := s.Behind(slices.Clone(rows[:turn.rows]), nil, new([]payment.ID), 3)
+		if !slices.Equal(got, rows[turn.first:turn.last]) {
 			t.Errorf("turn %d: %s, want rows %d to %d of %s", n, got, turn.first, turn.last, rows)
 		}
-		s.Judge(nil, nil, turn.passed)
+		s.Judge(nil, rows[turn.last-turn.untried:turn.last], turn.passed)
 		s.Judge(nil, nil, false) // a turn that tries none
+	}
+}
+
+// TestSuspectsBehindUntriedOnes tests that first rows to which a turn did not come are tried as those behind them are.
+func TestSuspectsBehindUntriedOnes(t *testing.T) {
+	t.Parallel()
+	rows := make([]payment.ID, 6)
+	for n := range rows {
+		rows[n] = payment.NewID()
+	}
+	var s service.Suspects
+	untried := slices.Clone(rows[1:4])
+	if got := s.Behind(slices.Clone(rows), rows[:4], &untried, 2); !slices.Equal(got, rows[1:3]) {
+		t.Errorf("%s, want rows 1 and 2 of %s", got, rows)
+	}
+	if !slices.Equal(untried, rows[3:4]) {
+		t.Errorf("%s are not tried, want row 3 of %s", untried, rows)
 	}
 }
