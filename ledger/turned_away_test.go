@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -50,6 +52,27 @@ func TestWhatWasTurnedAwayGoesToTheClaim(t *testing.T) {
 					n+1, step.result, c.BusySince, since, c.RailRefusals, c.RailRefusedAt, step.refused, refusedAt)
 			}
 		}
+	}
+}
+
+// TestMoreRefusalsThanAClaimHas tests that a claim has the first and the latest of more refusals than a profile may
+// allow: by the first ones alone none would come of those since others pass.
+func TestMoreRefusalsThanAClaimHas(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim := d.claimOne(d.enqueue())
+	for range payment.MaxRailRefusals + 3 {
+		d.record(told(stubborn, claim, payment.ResultRefusedRail, ""))
+		claim = d.claimOne(claim.OutboxID)
+	}
+	rows, err := d.super.Query(t.Context(), `SELECT completed_at FROM railhead.payment_outbox_attempts
+		WHERE outbox_id = $1 AND result = 'REFUSED_RAIL' ORDER BY attempt_no`, [16]byte(claim.OutboxID))
+	d.must(err)
+	want, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	d.must(err)
+	want = append(want[:1], want[4:]...)
+	if len(want) != payment.MaxRailRefusals || !slices.EqualFunc(claim.RailRefusedAt, want, time.Time.Equal) {
+		t.Errorf("refused at %s, want %s", claim.RailRefusedAt, want)
 	}
 }
 

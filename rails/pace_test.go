@@ -140,10 +140,12 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 		p.Concurrency = 1024
 		g := newGuard(t, p.WithDefaults(), nil)
 		a, b, c := payment.NewID(), payment.NewID(), payment.NewID()
+		recorded := make(map[payment.ID][]time.Time)
 		refused := func(what string, id payment.ID, passed, refuses bool) {
 			t.Helper()
 			pass(time.Millisecond)
-			got := g.Refused(payment.ActionSend, id, nil, time.Now())
+			got := g.Refused(payment.ActionSend, id, recorded[id], time.Now())
+			recorded[id] = append(recorded[id], time.Now())
 			if got != (Refusal{OthersPass: passed, RailRefuses: refuses}) {
 				t.Errorf("%s: %+v, want others pass %v, the rail refuses us %v", what, got, passed, refuses)
 			}
@@ -194,6 +196,7 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 		if len(g.sends.known) != refusalsMax || len(g.sends.oldest) != refusalsMax || len(g.sends.of) > 2 {
 			t.Errorf("%d, %d and %d are remembered", len(g.sends.known), len(g.sends.oldest), len(g.sends.of))
 		}
+		delete(recorded, a)
 		refused("forgotten", a, false, false)
 	})
 }

@@ -31,6 +31,9 @@ type turnedAway struct {
 	// since is when others first passed after that, and after the last pause; count is its refusals since.
 	since time.Time
 	count int
+	// recorded is how many refusals the database has with its latest one. If it has fewer later, an operator has replayed
+	// the instruction since.
+	recorded int
 }
 
 // Refusal is what a refusal of our credentials, route or form is about. The zero value: it may be
@@ -87,6 +90,10 @@ func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Ti
 		return Refusal{}
 	}
 	one := r.known[id]
+	if len(before) < one.recorded {
+		one = turnedAway{} // what was before the replay counts no more, for this process as for all others
+	}
+	one.recorded = min(len(before)+1, payment.MaxRailRefusals)
 	if len(before) > 0 && (one.first.IsZero() || before[0].Before(one.first)) {
 		one.first = before[0]
 	}

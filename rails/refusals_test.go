@@ -1,6 +1,7 @@
 package rails
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 type refusing struct {
 	t *testing.T
 	*Guard
+	recorded map[payment.ID][]time.Time // the refusals that the database has
 }
 
 // newRefusing returns one that counts three refusals of two instructions as the rail's, and three of one as of it.
@@ -20,16 +22,80 @@ func newRefusing(t *testing.T) refusing {
 	p := guardProfile()
 	p.RailRefused = payment.RailRefusedPolicy{After: 3, Instructions: 2, PerInstruction: 3}
 	p.Concurrency = 64
-	return refusing{t: t, Guard: newGuard(t, p.WithDefaults(), nil)}
+	return refusing{t: t, Guard: newGuard(t, p.WithDefaults(), nil), recorded: make(map[payment.ID][]time.Time)}
 }
 
 // refused expects the verdict on a refusal of a call that began so long ago.
 func (r refusing) refused(what string, id payment.ID, ago time.Duration, want Refusal) {
 	r.t.Helper()
 	pass(time.Second)
-	if got := r.Refused(payment.ActionSend, id, nil, time.Now().Add(-ago)); got != want {
+	if got := r.meets(id, time.Now().Add(-ago)); got != want {
 		r.t.Errorf("%s: %+v, want %+v", what, got, want)
 	}
+}
+
+// meets returns the verdict on a refusal of a call that began then, and records it.
+func (r refusing) meets(id payment.ID, begun time.Time) Refusal {
+	got := r.Refused(payment.ActionSend, id, r.recorded[id], begun)
+	all := append(r.recorded[id], time.Now())
+	if over := len(all) - payment.MaxRailRefusals; over > 0 {
+		all = append(all[:1], all[over+1:]...)
+	}
+	r.recorded[id] = all
+	return got
+}
+
+// TestRefusedAfterAReplay tests that the refusals of before an operator's replay count no more, also in the process
+// that has met them, and that the first one after it ends none.
+func TestRefusedAfterAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRefusing(t)
+		one := payment.NewID()
+		for n := range 3 {
+			for _, ends := range []bool{false, false, true} {
+				r.accepts()
+				r.refused("since the replay", one, 3*time.Second, Refusal{OthersPass: true, OfOne: ends})
+			}
+			pass(time.Duration(n) * time.Hour)
+			r.recorded[one] = nil // replayed
+		}
+		// Another relayer has met the first one after the replay.
+		r.recorded[one] = []time.Time{time.Now()}
+		for _, ends := range []bool{false, true} {
+			r.accepts()
+			r.refused("after one elsewhere", one, 3*time.Second, Refusal{OthersPass: true, OfOne: ends})
+		}
+	})
+}
+
+// TestRefusedAsOftenAsAProfileMayAllow tests that each of many instructions ends by the highest number of refusals that
+// a profile can tolerate, also if more are refused than are remembered: of each the first and the latest are known.
+func TestRefusedAsOftenAsAProfileMayAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := guardProfile()
+		p.RailRefused = payment.RailRefusedPolicy{After: 3, Instructions: 2, PerInstruction: payment.MaxRailRefusals}
+		p.Concurrency = 64
+		r := refusing{t: t, Guard: newGuard(t, p.WithDefaults(), nil), recorded: make(map[payment.ID][]time.Time)}
+		left := make([]payment.ID, refusalsMax+100)
+		for n := range left {
+			left[n] = payment.NewID()
+		}
+		for round := 1; len(left) > 0; round++ {
+			if round > payment.MaxRailRefusals*17/16+2 {
+				t.Fatalf("%d instructions go on after %d refusals of each", len(left), round-1)
+			}
+			left = slices.DeleteFunc(left, func(id payment.ID) bool {
+				pass(13 * time.Millisecond)
+				say(t, r.Guard, 1, payment.ResultAccepted)
+				pass(13 * time.Millisecond)
+				ends := r.meets(id, time.Now()).OfOne
+				if ends && round < payment.MaxRailRefusals {
+					t.Fatalf("ended by %d refusals", round)
+				}
+				return ends
+			})
+		}
+	})
 }
 
 func (r refusing) accepts() {

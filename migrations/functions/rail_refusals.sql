@@ -1,8 +1,9 @@
 -- rail_refusals(outbox_id uuid, next_action text) -> timestamptz[]
 --   The times at which the rail refused our credentials, route or form in answer to a call of this
 --   kind for this instruction (REFUSED_RAIL, or UNKNOWN with the code RAIL_REFUSED), since it was
---   enqueued or replayed. Returns the first 100 in order, which is as many as a profile may allow
---   (payment.MaxRailRefusals). Refusals of sends say nothing about inquiries.
+--   enqueued or replayed. Returns in order at most 100, which is as many as a profile may allow
+--   (payment.MaxRailRefusals): the first one and the latest ones. Refusals of sends say nothing about
+--   inquiries.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for a claim that is not the first.
 CREATE OR REPLACE FUNCTION {cell}.rail_refusals(outbox_id uuid, next_action text) RETURNS timestamptz[]
@@ -12,8 +13,8 @@ AS $$
 #variable_conflict use_column
 BEGIN
   RETURN (
-    SELECT ARRAY(
-      SELECT a.completed_at
+    WITH refused AS NOT MATERIALIZED (
+      SELECT a.attempt_no, a.completed_at
       FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $1
         AND (a.state = 'RETRYABLE' AND a.result = 'REFUSED_RAIL'
@@ -26,7 +27,11 @@ BEGIN
           LIMIT 1), 0)
         AND (SELECT c.next_action FROM {cell}.payment_outbox_attempts c WHERE c.outbox_id = $1
           AND c.attempt_no = a.answers_attempt_no) = $2
-      ORDER BY a.attempt_no
-      LIMIT 100));
+    ), told AS (
+      (SELECT r.attempt_no, r.completed_at FROM refused r ORDER BY r.attempt_no LIMIT 1)
+      UNION
+      (SELECT r.attempt_no, r.completed_at FROM refused r ORDER BY r.attempt_no DESC LIMIT 99)
+    )
+    SELECT ARRAY(SELECT t.completed_at FROM told t ORDER BY t.attempt_no));
 END
 $$;
