@@ -150,9 +150,12 @@ func (d Doc) Text(path string) (string, bool) {
 	}
 }
 
-// index parses up to four digits; -1 is not an index.
+// indexDigits bounds an index of a path.
+const indexDigits = 4
+
+// index parses an index; -1 is none.
 func index(key string) int {
-	if key == "" || len(key) > 4 {
+	if key == "" || len(key) > indexDigits {
 		return -1
 	}
 	n := 0
@@ -166,8 +169,8 @@ func index(key string) int {
 }
 
 // CheckPath returns an error if a dotted path is invalid. It refuses an index with a sign or blanks
-// before it, of which Find finds nothing: PostgreSQL takes it as a number, and counts a negative one
-// from the end.
+// before it, or of more digits than Find reads, of which Find finds nothing: PostgreSQL takes it as a
+// number, and counts a negative one from the end.
 func CheckPath(path string) error {
 	keys := strings.Split(path, ".")
 	if path == "" || len(path) > 200 || slices.Contains(keys, "") {
@@ -175,8 +178,12 @@ func CheckPath(path string) error {
 	}
 	for _, key := range keys {
 		number := strings.TrimLeft(key, " \t\n\v\f\r+-")
-		if number != key && number != "" && strings.Trim(number, "0123456789") == "" {
+		switch {
+		case number == "" || strings.Trim(number, "0123456789") != "":
+		case number != key:
 			return fmt.Errorf("%q has the index %q, must be digits alone: 0 is the first", path, key)
+		case len(key) > indexDigits:
+			return fmt.Errorf("%q has the index %q, must have at most %d digits", path, key, indexDigits)
 		}
 	}
 	return nil

@@ -36,12 +36,15 @@ func TestPathOfAnIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"items.0.id", "items.00.id", "a-1", "-", "-1a", "2024-01", "a b", "+"} {
+	for _, path := range []string{
+		"items.0.id", "items.00.id", "items.9999", "a-1", "a12345", "-", "-1a", "2024-01", "a b", "+",
+	} {
 		if err := CheckPath(path); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, path := range []string{"items.-1.id", "items.+0.id", "items. 0.id", "items.\v0.id", "items.-0.id", "-1"} {
+	for _, path := range []string{"items.-1.id", "items.+0.id", "items. 0.id", "items.\v0.id", "items.-0.id", "-1",
+		"items.00000.id", "items.10000", "items.99999999999"} {
 		if err := CheckPath(path); err == nil || !strings.Contains(err.Error(), "index") {
 			t.Errorf("%q: %v", path, err)
 		}
