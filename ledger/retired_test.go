@@ -2,11 +2,11 @@ package ledger_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -85,80 +85,100 @@ func TestAwaitOfADetachedMonth(t *testing.T) {
 	}
 }
 
-// TestDetachAMonth runs the commands of the documentation: a month is detached only once none of its payments waits, is
-// claimed or has an open dead letter, its newest row is a day old and no older month is attached. It can be attached
-// again then, as it was.
+// retention has the commands of the documentation for the month of a payment, and its two tables.
+type retention struct {
+	*desk
+	celltest.Retention
+	id                     payment.ID
+	attempts, instructions string
+}
+
+// newRetention makes the schema for what has left, as the page says.
+func newRetention(d *desk, id payment.ID) *retention {
+	d.t.Helper()
+	r := &retention{desk: d, id: id, Retention: celltest.RetentionOf(d.t, id)}
+	r.do(r.Schema)
+	r.attempts, _ = r.part("payment_outbox_attempts")
+	r.instructions, _ = r.part("payment_outbox_instructions")
+	return r
+}
+
+// part returns the partition that has a payment's month, with its bounds and its triggers.
+func (r *retention) part(table string) (name, state string) {
+	r.t.Helper()
+	r.must(r.super.QueryRow(r.t.Context(), `SELECT c.oid::regclass::text, pg_get_expr(c.relpartbound, c.oid) || (
+			SELECT string_agg(g.tgname || ' ' || g.tgenabled::text, ', ' ORDER BY g.tgname) FROM pg_trigger g
+			WHERE g.tgrelid = c.oid)
+		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		WHERE i.inhparent = $1::regclass AND railhead.partition_holds(c.oid, $2)`, "railhead."+table, [16]byte(r.id)).Scan(
+		&name, &state))
+	return name, state
+}
+
+// refused runs the commands, which have to say why they do nothing.
+func (r *retention) refused(what, because string) {
+	r.t.Helper()
+	_, err := r.super.Exec(r.t.Context(), r.Detach)
+	if err == nil || !strings.Contains(err.Error(), because) {
+		r.t.Errorf("%s: %v", what, err)
+	}
+	_, err = r.super.Exec(r.t.Context(), `ROLLBACK`)
+	r.must(err)
+}
+
+// change has the owner change the table of attempts.
+func (r *retention) change(sql string, args ...any) {
+	r.t.Helper()
+	r.do(`ALTER TABLE ` + r.attempts + ` DISABLE TRIGGER USER`)
+	r.do(sql, args...)
+	r.do(`ALTER TABLE ` + r.attempts + ` ENABLE TRIGGER USER`)
+	for _, name := range []string{"acts", "append_only", "append_only_rows"} {
+		r.do(`ALTER TABLE ` + r.attempts + ` ENABLE ALWAYS TRIGGER payment_outbox_attempts_` + name)
+	}
+}
+
+// age makes the rows of today older than a day.
+func (r *retention) age() {
+	r.t.Helper()
+	// Transactions of other tests hold back the oldest number that is open on the server.
+	r.change(`UPDATE ` + r.attempts + ` SET created_at = created_at - interval '25 hours', xact = '3'
+		WHERE created_at > clock_timestamp() - interval '1 day'`)
+}
+
+// TestDetachAMonth runs the commands of the documentation: a month is detached only once each of its payments has
+// ended, none is pending, claimed or in an open dead letter, its newest row is a day old and no older month is
+// attached. It can be attached again then, as it was.
 func TestDetachAMonth(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	page, err := os.ReadFile("../docs/operations.md")
-	d.must(err)
-	_, commands, found := strings.Cut(string(page), "for July 2025:\n\n```sql\n")
-	commands, rest, ended := strings.Cut(commands, "```")
-	_, attach, another := strings.Cut(rest, "at a quiet time.\n\n```sql\n")
-	attach, _, attached := strings.Cut(attach, "```")
-	if !found || !ended || !another || !attached {
-		t.Fatal("the page has no such commands")
-	}
-	id := d.enqueue()
-	part := func(table string) (name, state string) {
-		t.Helper()
-		d.must(d.super.QueryRow(t.Context(), `SELECT c.oid::regclass::text, pg_get_expr(c.relpartbound, c.oid) || (
-				SELECT string_agg(g.tgname || ' ' || g.tgenabled::text, ', ' ORDER BY g.tgname) FROM pg_trigger g
-				WHERE g.tgrelid = c.oid)
-			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-			WHERE i.inhparent = $1::regclass AND railhead.partition_holds(c.oid, $2)`, "railhead."+table, [16]byte(id)).Scan(&name,
-			&state))
-		return name, state
-	}
-	attempts, was := part("payment_outbox_attempts")
-	instructions, instructionsWas := part("payment_outbox_instructions")
-	month := func(later int) string {
-		return d.text(`SELECT to_char(date_trunc('month', railhead.uuidv7_time($1) AT TIME ZONE 'UTC')
-			+ make_interval(months => $2), 'YYYY-MM-DD')`, [16]byte(id), later)
-	}
-	actual := strings.NewReplacer("railhead.payment_outbox_attempts_y2025m07", attempts,
-		"railhead.payment_outbox_instructions_y2025m07", instructions, "2025-07-01", month(0), "2025-08-01", month(1))
-	commands, attach = actual.Replace(commands), actual.Replace(attach)
-	refused := func(what, because string) {
-		t.Helper()
-		_, err := d.super.Exec(t.Context(), commands)
-		if err == nil || !strings.Contains(err.Error(), because) {
-			t.Errorf("%s: %v", what, err)
-		}
-		_, err = d.super.Exec(t.Context(), `ROLLBACK`)
-		d.must(err)
-	}
-	const waits = "1 payments of the month are pending, claimed or in an open dead letter"
-	refused("pending", waits)
+	id, failed := d.enqueue(), d.enqueue()
+	d.record(told(never, d.claimOne(failed), payment.ResultRefusedFinal, ""))
+	d.must(hands[3].do(d.operator(), t, failed))
+	r := newRetention(d, id)
+	_, was := r.part("payment_outbox_attempts")
+	_, instructionsWas := r.part("payment_outbox_instructions")
+	waits := "1 payments of the month have not ended, one is " + id.String()
+	r.refused("pending", waits)
 	claim := d.claimOne(id)
-	age := func() {
-		d.do(`ALTER TABLE ` + attempts + ` DISABLE TRIGGER USER`)
-		// Transactions of other tests hold back the oldest number that is open on the server.
-		d.do(`UPDATE ` + attempts + ` SET created_at = created_at - interval '25 hours', xact = '3'
-			WHERE created_at > clock_timestamp() - interval '1 day'`)
-		d.do(`ALTER TABLE ` + attempts + ` ENABLE TRIGGER USER`)
-		for _, name := range []string{"rows", ""} {
-			d.do(`ALTER TABLE ` + attempts + ` ENABLE ALWAYS TRIGGER ` +
-				strings.TrimSuffix("payment_outbox_attempts_append_only_"+name, "_"))
-		}
-	}
-	age()
-	refused("claimed", waits)
+	r.age()
+	r.refused("claimed", waits)
 	d.record(told(never, claim, payment.ResultUnknown, ""))
-	_, err = d.exec.CloseClaims(t.Context(), nil)
+	_, err := d.exec.CloseClaims(t.Context(), nil)
 	d.must(err)
-	age()
-	refused("parked", waits)
+	r.age()
+	r.refused("parked", waits)
 	same(t, "rows", d.rows(id), "DISPATCHING UNKNOWN(1) PARKED")
 	d.must(hands[5].do(d.operator(), t, id))
-	refused("it ended today", "the newest row of the month is of")
-	age()
+	r.refused("it ended today", "the newest row of the month is of")
+	r.age()
+	d.putBack(id)
+	r.refused("put back in pending", "1 payments of the month are pending, claimed or in an open dead letter")
+	d.do(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id))
 
 	older := []string{"payment_outbox_attempts", "payment_outbox_instructions"}
 	for _, stem := range older {
 		d.do(`SELECT railhead.attach_attempt_partition('` + stem + `', '` + stem + `_y2020m01', '2020-01-01Z', '2020-02-01Z')`)
-		refused("before an older month of "+stem, "an older month is attached")
+		r.refused("before an older month of "+stem, "an older month is attached")
 		d.do(`ALTER TABLE railhead.` + stem + ` DETACH PARTITION railhead.` + stem + `_y2020m01`)
 	}
 
@@ -170,7 +190,7 @@ func TestDetachAMonth(t *testing.T) {
 		d.must(err)
 	}
 	read()
-	_, err = d.super.Exec(t.Context(), commands)
+	_, err = d.super.Exec(t.Context(), r.Detach)
 	if ledger.SQLState(err) != "55P03" {
 		t.Errorf("behind a session that reads: %v", err)
 	}
@@ -184,7 +204,7 @@ func TestDetachAMonth(t *testing.T) {
 	detaches := d.Conn(t, "")
 	end := make(chan error, 1)
 	go func() {
-		_, err := detaches.Exec(t.Context(), strings.Replace(commands, "'2s'", "'1min'", 1))
+		_, err := detaches.Exec(t.Context(), strings.Replace(r.Detach, "'2s'", "'1min'", 1))
 		end <- err
 	}()
 	await(t, "the commands wait for the lock", func() bool {
@@ -200,15 +220,76 @@ func TestDetachAMonth(t *testing.T) {
 	}
 	_, err = detaches.Exec(t.Context(), `ROLLBACK`)
 	d.must(err)
-	age()
+	r.age()
 
 	before := d.rows(id)
-	d.do(commands)
+	d.do(r.Detach)
 	same(t, "rows of the month that left", d.rows(id), "")
-	d.do(attach)
+	// Prune removes the closed letters of a month that has left.
+	d.do(`DELETE FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(failed))
+	d.do(r.Attach)
 	same(t, "rows of the month that is back", d.rows(id), before)
-	_, is := part("payment_outbox_attempts")
+	_, is := r.part("payment_outbox_attempts")
 	same(t, "the table of attempts", is, was)
-	_, is = part("payment_outbox_instructions")
+	_, is = r.part("payment_outbox_instructions")
 	same(t, "the table of instructions", is, instructionsWas)
+	d.do(r.Detach)
+	same(t, "rows of the month that left again", d.rows(failed), "")
+}
+
+// TestLostPaymentKeepsItsMonth: once a month has left, no proof looks for its payments. So it does not leave while one
+// has not ended, also if nothing but the registry has a row of it.
+func TestLostPaymentKeepsItsMonth(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lose func(r *retention)
+	}{
+		"never claimed": {lose: func(*retention) {}},
+		"unknown": {lose: func(r *retention) {
+			r.record(told(sameKey, r.claimOne(r.id), payment.ResultUnknown, ""))
+		}},
+		"parked": {lose: func(r *retention) {
+			r.record(told(never, r.claimOne(r.id), payment.ResultUnknown, ""))
+		}},
+		"in flight": {lose: func(r *retention) {
+			r.claimOne(r.id)
+			r.do(`DELETE FROM railhead.payment_outbox_claims`)
+		}},
+		"failed": {lose: func(r *retention) {
+			r.record(told(never, r.claimOne(r.id), payment.ResultRefusedFinal, ""))
+		}},
+		"only its registry row is left": {lose: func(r *retention) {
+			r.do(`ALTER TABLE ` + r.instructions + ` DISABLE TRIGGER USER`)
+			r.do(`DELETE FROM `+r.instructions+` WHERE outbox_id = $1`, [16]byte(r.id))
+		}},
+		"its registry row is gone, too": {lose: func(r *retention) {
+			r.do(`ALTER TABLE railhead.payment_outbox_keys DISABLE TRIGGER USER`)
+			r.do(`DELETE FROM railhead.payment_outbox_keys WHERE outbox_id = $1`, [16]byte(r.id))
+		}},
+		"nothing but a late report is left": {lose: func(r *retention) {
+			_, err := r.super.Exec(r.t.Context(), appended, [16]byte(r.id), 1, "LATE_OUTCOME", "EXECUTED", false)
+			r.must(err)
+			r.do(`ALTER TABLE ` + r.instructions + ` DISABLE TRIGGER USER`)
+			r.do(`DELETE FROM `+r.instructions+` WHERE outbox_id = $1`, [16]byte(r.id))
+			r.do(`ALTER TABLE railhead.payment_outbox_keys DISABLE TRIGGER USER`)
+			r.do(`DELETE FROM railhead.payment_outbox_keys WHERE outbox_id = $1`, [16]byte(r.id))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			id, ended, closed := d.enqueue(), d.enqueue(), d.enqueue()
+			d.record(told(never, d.claimOne(ended), payment.ResultAccepted, "b-1"))
+			d.record(told(never, d.claimOne(closed), payment.ResultRefusedFinal, ""))
+			d.must(hands[3].do(d.operator(), t, closed))
+			r := newRetention(d, id)
+			c.lose(r)
+			_, err := d.exec.CloseClaims(t.Context(), nil)
+			d.must(err)
+			d.do(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id))
+			d.do(`DELETE FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id))
+			r.age()
+			r.refused(name, "1 payments of the month have not ended, one is "+id.String())
+		})
+	}
 }
