@@ -127,8 +127,9 @@ func TestCertaintySaysWhy(t *testing.T) {
 		"by row 2 the rail did not look at it, and it may repeat a call that was forgotten before lanes were suspended at 2026-11-21T09:00:00Z: compare with the rail": {
 			RepeatsSince: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
 			Attempts:     []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedLater, false)}},
-		"only its key is left: its rows have left the archive": {},
-		"its oldest rows are not in this look":                 {Earlier: true, Attempts: []reader.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}},
+		"only its key is left: its rows have left the archive":                                                                {},
+		"it is lost: no row of it is in pending or the archive, and its month has not left (railhead prove run nothing-lost)": {Lost: true},
+		"its oldest rows are not in this look":                                                                                {Earlier: true, Attempts: []reader.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}},
 		"what is known of the payment is not what is recorded: FAILED; a person compares with the rail's statement": {
 			Attempts:   []reader.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false)},
 			DeadLetter: &reader.DeadLetter{Reason: payment.DeadConflict, Status: "pending"}},

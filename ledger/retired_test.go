@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -292,4 +294,42 @@ func TestLostPaymentKeepsItsMonth(t *testing.T) {
 			r.refused(name, "1 payments of the month have not ended, one is "+id.String())
 		})
 	}
+}
+
+// TestRetiredIsNotLost: a payment whose rows are missing while its month is attached is called lost, as the proof
+// nothing-lost calls it, and one whose month was detached is not.
+func TestRetiredIsNotLost(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	lost, ended := d.enqueue(), d.enqueue()
+	d.record(told(never, d.claimOne(ended), payment.ResultAccepted, "b-1"))
+	look, err := reader.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Readonly), Cell: "railhead"})
+	d.must(err)
+	t.Cleanup(look.Close)
+	check := func(when string, id payment.ID, isLost bool, why, next string) {
+		t.Helper()
+		line, err := look.Timeline(t.Context(), id)
+		d.must(err)
+		_, said := line.Certainty()
+		same(t, when+", lost", line.Lost, isLost)
+		same(t, when+", why", said, why)
+		same(t, when+", next", explain.NextStep(line), next)
+	}
+	const accepted = "the rail took final responsibility; dispatched is not settled (row 2, reference b-1)"
+	d.do(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(lost))
+	const isLost = "it is lost: no row of it is in pending or the archive, and its month has not left " +
+		"(railhead prove run nothing-lost)"
+	check("its row is gone", lost, true, isLost, "no automatic step: it is lost (railhead prove run nothing-lost)")
+	check("ended", ended, false, accepted, "nothing: it has ended")
+	// Its id in the registry was changed to one of a time before the archive.
+	d.do(`ALTER TABLE railhead.payment_outbox_keys DISABLE TRIGGER USER`)
+	old := payment.ID{0x01, 0x60, 0, 0, 0, 0, 0x70, 0, 0x80, 15: 7}
+	d.do(`UPDATE railhead.payment_outbox_keys SET outbox_id = $2 WHERE outbox_id = $1`, [16]byte(lost), [16]byte(old))
+	check("with another id", old, true, isLost, "no automatic step: it is lost (railhead prove run nothing-lost)")
+	for _, table := range []string{"payment_outbox_attempts", "payment_outbox_instructions"} {
+		d.do(`ALTER TABLE railhead.` + table + ` DETACH PARTITION ` + d.text(`SELECT tableoid::regclass::text
+			FROM railhead.`+table+` WHERE outbox_id = $1 LIMIT 1`, [16]byte(ended)))
+	}
+	check("its month has left", ended, false, "only its key is left: its rows have left the archive",
+		"nothing: only its key is left")
 }

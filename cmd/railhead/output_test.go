@@ -175,8 +175,9 @@ func TestNextStep(t *testing.T) {
 			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -8000}},
 		"no automatic step: it could not be claimed and is quarantined until an operator acts; what its participant has in pending behind it on the rail waits for that": {
 			Order: &reader.OrderHead{HeldBy: reader.HeldQuarantined}, Pending: &reader.PendingRow{Quarantine: true}},
-		"nothing: it has ended":         {Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
-		"nothing: only its key is left": {},
+		"nothing: it has ended":                                           {Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
+		"nothing: only its key is left":                                   {},
+		"no automatic step: it is lost (railhead prove run nothing-lost)": {Lost: true},
 	} {
 		if got := explain.NextStep(line); got != want {
 			t.Errorf("%q, want %q", got, want)

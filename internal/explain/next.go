@@ -80,6 +80,8 @@ func ownNext(line reader.Timeline) string {
 		return "no automatic step: it is " + string(last.State) + ", and has no dead letter (railhead prove run nothing-lost)"
 	case line.NeverEnqueued:
 		return "nothing: its row is gone from pending"
+	case line.Lost:
+		return "no automatic step: it is lost (railhead prove run nothing-lost)"
 	default:
 		return "nothing: only its key is left"
 	}

@@ -127,6 +127,9 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	switch {
 	case last == nil && (t.Pending != nil || t.NeverEnqueued):
 		return NotSent, "it was never claimed"
+	case last == nil && t.Lost:
+		return OutcomeUnknown, "it is lost: no row of it is in pending or the archive, and its month has not left " +
+			"(railhead prove run nothing-lost)"
 	case last == nil:
 		return OutcomeUnknown, "only its key is left: its rows have left the archive"
 	case t.Earlier:

@@ -35,6 +35,9 @@ type Timeline struct {
 	// NeverEnqueued is set if it is not in the key registry: its row was forged, or the row of
 	// the registry was removed. EnqueuedAt is then taken from its own rows.
 	NeverEnqueued bool `json:"never_enqueued,omitempty"`
+	// Lost is set if neither pending nor the archive has a row of it, and its month has not left
+	// the archive: the proof nothing-lost names it.
+	Lost bool `json:"lost,omitempty"`
 	// RailAsks is set if the rail answers inquiries, by the profile in force. NewID is set if
 	// another try after a send requires a new instruction (id_after_refusal NEW).
 	RailAsks bool `json:"-"`
@@ -218,6 +221,7 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 		!p.Quarantine && !t.IsOver() && len(lanes) <= lanesMax {
 		t.NotClaimed = WhyNotClaimed(t.RailType, lanes)
 	}
+	t.Lost = t.Lost && t.Pending == nil && len(t.Attempts) == 0
 	t.Earlier = len(t.Attempts) > 0 && t.Attempts[0].AttemptNo > 1
 	return t, nil
 }
@@ -231,7 +235,7 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy,
 		&t.EnqueuedAt, &t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency,
 		&trace, &priority, &expires, &t.SendOnce, &suspended, &unsettled, &repeats,
-		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until)
+		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until, &t.Lost)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
 	}

@@ -10,7 +10,17 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   NOT {cell}.server_is_settled() AS unsettled,
   CASE WHEN k.rail_key IS NOT NULL THEN {cell}.repeats_forgotten_call(k.created_at) END AS repeats_since,
   w.has_payload IS NULL AS no_payload, w.other_payload,
-  h.what, h.paused_by, h.paused_at, h.pause_reason, h.paused_until
+  h.what, h.paused_by, h.paused_at, h.pause_reason, h.paused_until,
+  -- As in left_the_archive, and an id of a time long before its enqueue was changed.
+  k.rail_key IS NOT NULL AND EXISTS (
+    SELECT FROM pg_catalog.pg_partitioned_table t
+    WHERE t.partrelid = '{cell}.payment_outbox_attempts'::regclass AND t.partdefid <> 0)
+  AND NOT coalesce($1 < (
+      SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM [(]''([0-9a-f-]{36})''[)]'))::uuid
+      FROM pg_catalog.pg_inherits i
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+      WHERE i.inhparent = '{cell}.payment_outbox_attempts'::regclass)
+    AND to_timestamp(('x' || substr(replace($1::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) >= k.created_at - interval '1 day', false) AS is_attached
 FROM (
   (SELECT i.instruction_id, i.idempotency_key, i.participant_id, i.sequence_id, i.rail_key, i.enqueued_by, i.created_at,
      NULL::text AS rail_type, NULL::text AS state
