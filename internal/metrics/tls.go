@@ -14,9 +14,9 @@ func (s *Set) TLS(listener string, files func() []service.TLSFile) {
 	s.registry.MustRegister(&tlsTimes{
 		files: files,
 		begins: made("railhead_tls_certificate_begins_timestamp_seconds",
-			"When the certificate of the file that ends first begins to be valid; of client_ca the one that ends last."),
+			"When the certificate begins to be valid whose end is in the next metric."),
 		expires: made("railhead_tls_certificate_expires_timestamp_seconds",
-			"When the first certificate of the file ends; of client_ca the last."),
+			"When the server's certificate ends, or the first of those that signed it; of client CAs the last and the first."),
 		unread: made("railhead_tls_files_unread_seconds",
 			"Since when the files of TLS can't be read, or hold nothing that is valid; 0: they are read."),
 	})
@@ -39,6 +39,10 @@ func (c *tlsTimes) Collect(ch chan<- prometheus.Metric) {
 	for _, each := range c.files() {
 		gauge(ch, c.begins, float64(each.Begins.Unix()), each.File)
 		gauge(ch, c.expires, float64(each.Ends.Unix()), each.File)
+		if !each.FirstEnds.IsZero() {
+			gauge(ch, c.begins, float64(each.FirstBegins.Unix()), each.File+"_first")
+			gauge(ch, c.expires, float64(each.FirstEnds.Unix()), each.File+"_first")
+		}
 		gauge(ch, c.unread, each.Unread.Seconds(), each.File)
 	}
 }

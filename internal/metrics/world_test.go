@@ -88,7 +88,9 @@ func newWorld(t *testing.T) *world {
 	var _ callback.Observer = set.Callbacks([]string{celltest.Bank})
 	var _ api.Observer = set.API()
 	for _, listener := range []string{"api", "console"} {
-		set.TLS(listener, func() []service.TLSFile { return []service.TLSFile{{File: "certificate"}, {File: "client_ca"}} })
+		set.TLS(listener, func() []service.TLSFile {
+			return []service.TLSFile{{File: "certificate"}, {File: "client_ca", FirstEnds: time.Now()}}
+		})
 	}
 	for _, component := range []string{"relayer", "reaper", "callbacks"} {
 		set.Unsaved(component, func() time.Duration { return 0 })

@@ -151,9 +151,12 @@ func (t *TLS) Err() error {
 
 // TLSFile is what is known of a file of certificates.
 type TLSFile struct {
-	File         string        // certificate or client_ca
-	Begins, Ends time.Time     // of the server's certificate that ends first, or of the client CA that ends last
-	Unread       time.Duration // since it was last read; 0: the last check did
+	File string // certificate or client_ca
+	// Of the server's and those that signed it the one that ends first; of client CAs the one that ends last.
+	Begins, Ends time.Time
+	// Of several client CAs the one that ends first; zero: all end with the last.
+	FirstBegins, FirstEnds time.Time
+	Unread                 time.Duration // since it was last read; 0: the last check did
 }
 
 // Files returns what is known of each file of certificates.
@@ -163,6 +166,10 @@ func (t *TLS) Files() (all []TLSFile) {
 	now := time.Now()
 	for _, part := range t.parts() {
 		one := TLSFile{File: part.file, Begins: part.first.NotBefore, Ends: part.first.NotAfter}
+		if last := part.last; last != nil && last.NotAfter.After(one.Ends) {
+			one.FirstBegins, one.FirstEnds = one.Begins, one.Ends
+			one.Begins, one.Ends = last.NotBefore, last.NotAfter
+		}
 		if part.unreadable(now) != nil || now.Sub(part.seenAt) > unreadAfter {
 			one.Unread = max(now.Sub(part.seenAt), time.Second)
 		}

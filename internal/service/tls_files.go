@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -47,21 +48,43 @@ func parsePair(names []string, texts [][]byte) (c tlsContent, err error) {
 	if c.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
 		return c, fmt.Errorf("the server's certificate: %w", err)
 	}
-	c.whole, c.first = c.pair.Leaf, c.pair.Leaf
+	var chain []*x509.Certificate
 	for _, each := range c.pair.Certificate[1:] {
-		signer, err := x509.ParseCertificate(each)
+		one, err := x509.ParseCertificate(each)
 		if err != nil {
 			return c, fmt.Errorf("the server's certificate: the chain in %s: %w", names[0], err)
 		}
-		if signer.NotAfter.Before(c.first.NotAfter) {
-			c.first = signer
-		}
+		chain = append(chain, one)
 	}
+	c.whole = c.pair.Leaf
+	c.first = firstEnd(c.whole, chain)
 	if now := time.Now(); now.Before(c.whole.NotBefore) {
 		return c, fmt.Errorf("the certificate in %s is valid from %s, which is later than the clock of this machine: "+
 			"put one that is valid now in its place, or set the clock", names[0], c.whole.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return c, expired(names[0], c.whole, time.Now())
+}
+
+// firstEnd returns of a certificate and those that signed it, one the other, the one that ends first. A client goes by
+// no other certificate of the file, and of two that signed the same it needs one.
+func firstEnd(at *x509.Certificate, chain []*x509.Certificate) *x509.Certificate {
+	first := at
+	for range chain {
+		var signer *x509.Certificate
+		for _, each := range chain {
+			if bytes.Equal(each.RawSubject, at.RawIssuer) && at.CheckSignatureFrom(each) == nil &&
+				(signer == nil || each.NotAfter.After(signer.NotAfter)) {
+				signer = each
+			}
+		}
+		if signer == nil || signer == at {
+			break
+		}
+		if at = signer; at.NotAfter.Before(first.NotAfter) {
+			first = at
+		}
+	}
+	return first
 }
 
 // parsePeople takes the certificates that sign those of clients.
@@ -73,11 +96,14 @@ func parsePeople(names []string, texts [][]byte) (c tlsContent, err error) {
 			continue
 		}
 		c.people.AddCert(one)
-		if c.whole == nil || one.NotAfter.After(c.whole.NotAfter) {
-			c.whole, c.first = one, one
+		if c.last == nil || one.NotAfter.After(c.last.NotAfter) {
+			c.last = one
+		}
+		if c.first == nil || one.NotAfter.Before(c.first.NotAfter) {
+			c.first = one
 		}
 	}
-	if c.whole == nil {
+	if c.first == nil {
 		return c, fmt.Errorf("%s holds no certificate in PEM", names[0])
 	}
 	return c, nil
@@ -86,7 +112,7 @@ func parsePeople(names []string, texts [][]byte) (c tlsContent, err error) {
 // expired returns an error if a certificate of a file has expired by the clock of this machine.
 func expired(name string, one *x509.Certificate, now time.Time) error {
 	if now.After(one.NotAfter) {
-		return fmt.Errorf("the certificate in %s expired at %s: put a renewed one in its place", name,
+		return fmt.Errorf("a certificate in %s expired at %s: put a renewed one in its place", name,
 			one.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil

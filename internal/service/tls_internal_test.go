@@ -279,6 +279,78 @@ func TestExpiredCertificate(t *testing.T) {
 	})
 }
 
+// again is a certificate of the same name and key between two other times, signed by itself.
+func (i issued) again(t *testing.T, from, to time.Time) issued {
+	t.Helper()
+	about := *i.whole
+	about.NotBefore, about.NotAfter = from, to
+	der, err := x509.CreateCertificate(rand.Reader, &about, &about, i.key.Public(), i.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued{whole, i.key}
+}
+
+// TestEndsOfFilesOfTLS: a certificate ends with the first of those that signed it, whatever else its file has; and of
+// several client CAs the first end is known, and named once it is past.
+func TestEndsOfFilesOfTLS(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	day := func(n int) time.Time { return now.AddDate(0, 0, n) }
+	other, expired := issue(t, day(-9), day(-1), nil), issue(t, day(-9), day(-1), nil)
+	root := issue(t, day(-9), day(90), nil)
+	short := issue(t, day(-9), day(30), nil)
+	for name, each := range map[string]struct {
+		chain []issued
+		ends  time.Time
+	}{
+		"alone":                            {[]issued{issue(t, day(-1), day(60), &root)}, day(60)},
+		"its signer ends later":            {[]issued{issue(t, day(-1), day(60), &root), root}, day(60)},
+		"its signer ends first":            {[]issued{issue(t, day(-1), day(60), &short), short}, day(30)},
+		"another one has expired":          {[]issued{issue(t, day(-1), day(60), &root), root, other}, day(60)},
+		"a second signer has expired":      {[]issued{issue(t, day(-1), day(60), &root), root.again(t, day(-9), day(-1)), root}, day(60)},
+		"its signer has expired":           {[]issued{issue(t, day(-1), day(60), &expired), expired}, day(-1)},
+		"another one is in front of those": {[]issued{issue(t, day(-1), day(60), &short), other, short}, day(30)},
+	} {
+		w := newTLSWorld(t)
+		w.server(each.chain[0])
+		var text []byte
+		for _, one := range each.chain {
+			text = append(text, one.certificate()...)
+		}
+		w.write(w.files.Certificate, text)
+		w.write(w.files.ClientCA, append(root.certificate(), other.certificate()...))
+		kept, err := w.open()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, file := range kept.Files() {
+			switch file.File {
+			case "certificate":
+				if !file.Ends.Equal(each.ends) || !file.FirstEnds.IsZero() {
+					t.Errorf("%s: it ends at %s, want %s", name, file.Ends, each.ends)
+				}
+			default:
+				if !file.Ends.Equal(day(90)) || !file.FirstEnds.Equal(day(-1)) || !file.FirstBegins.Equal(day(-9)) {
+					t.Errorf("%s: client CAs end from %s to %s", name, file.FirstEnds, file.Ends)
+				}
+			}
+		}
+		if err := kept.Err(); err == nil || !strings.Contains(err.Error(), w.files.ClientCA) {
+			t.Errorf("%s: of a client CA that has expired it says %v", name, err)
+		}
+		w.write(w.files.ClientCA, root.certificate())
+		<-kept.check(t.Context(), kept.people)
+		if files := kept.Files(); !files[1].FirstEnds.IsZero() || kept.Err() != nil {
+			t.Errorf("%s: of one client CA it says %v, %v", name, files, kept.Err())
+		}
+	}
+}
+
 // TestHandshakeLog: failed handshakes are logged, once a minute, without what a client wrote into its certificate; a
 // probe of a balancer is none.
 func TestHandshakeLog(t *testing.T) {

@@ -29,8 +29,9 @@ type tlsPart struct {
 type tlsContent struct {
 	pair   tls.Certificate
 	people *x509.CertPool
-	whole  *x509.Certificate // the server's, or the one of the others that ends last
-	first  *x509.Certificate // as in TLSFile
+	whole  *x509.Certificate // the server's; nil of the others
+	first  *x509.Certificate // of the server's and those that signed it, or of the others, the one that ends first
+	last   *x509.Certificate // of the others the one that ends last
 }
 
 // look reads the files, from now on. It reports whether they have another content now. Their times and sizes say too
@@ -66,7 +67,10 @@ func (p *tlsPart) fault(now time.Time) error {
 	if err := p.unreadable(now); err != nil {
 		return err
 	}
-	return expired(p.names[0], p.whole, now)
+	if p.whole != nil {
+		return expired(p.names[0], p.whole, now)
+	}
+	return expired(p.names[0], p.first, now)
 }
 
 // tell logs another fault than the one that was logged last, with what follows from it, and that there is none now.
