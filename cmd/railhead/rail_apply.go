@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,12 +41,14 @@ func railApplyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			file, err := loadProfiles(args[0])
-			if err != nil {
-				return err
+			file, refused := loadProfiles(args[0])
+			if refused != nil {
+				if file, err = railconfig.LoadKept(args[0], os.Getenv); err != nil {
+					return refused
+				}
 			}
 			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
-				return applyRails(cmd, s, operator, file, reason, dryRun, anyBuild)
+				return applyRails(cmd, s, operator, file, refused, reason, dryRun, anyBuild)
 			})
 		},
 	}
@@ -73,13 +76,24 @@ type fieldChange struct {
 	To    string `json:"to"`
 }
 
+// applyRails puts the profiles of a file in force. What rail check refuses of it is not an error for rails whose
+// profiles are in force and stay, which go on in any case.
 func applyRails(
-	cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string,
+	cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, refused error, reason string,
 	dryRun, anyBuild bool,
 ) error {
 	changes, err := planRails(cmd.Context(), operator, file)
 	if err != nil {
 		return err
+	}
+	if refused != nil {
+		for n := range changes {
+			if changes[n].Changed && len(file.Rails[n].Tolerated(file.Rails[n].Profile)) > 0 {
+				return refused
+			}
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"note: rails whose profiles are in force and stay go on with what rail check refuses: %s\n", refused)
 	}
 	budget, err := operator.TimeBudget(cmd.Context())
 	if err != nil {

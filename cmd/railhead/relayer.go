@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -85,11 +86,9 @@ func railOpener(
 		if err != nil {
 			return nil, err
 		}
-		if config.HTTP != nil {
-			if err := config.HTTP.Carries(profile); err != nil {
-				log.Warn("railhead rail check refuses what this rail sends or asks: change its file, and apply it", "rail_type",
-					profile.RailType, "error", err)
-			}
+		if err := errors.Join(config.Tolerated(profile)...); err != nil {
+			log.Warn("railhead rail check refuses what this rail sends or asks: change its file, and apply it", "rail_type",
+				profile.RailType, "error", err)
 		}
 		before.take(profile.RailType, rail)
 		return rail, nil

@@ -18,12 +18,13 @@ func (c Config) Carries(profile rails.Profile) error {
 	var all faults
 	sends, asks := c.carried()
 	keyless := !sends("rail_key")
+	nameless := keyless && !ofOneParticipant(sends)
 	const noKey = "but no send carries the rail key, so that the bank can recognise no repetition: " +
 		"give it by http.send.idempotency_header, or as rail_key in http.send.body or {rail_key} in http.send.path"
-	if keyless && profile.ResendOnUnknown == payment.ResendSameKey {
+	if nameless && profile.ResendOnUnknown == payment.ResendSameKey {
 		all.refuse("profile.resend_on_unknown", "is SAME_KEY "+noKey)
 	}
-	if keyless && profile.AnswerCoversKey {
+	if nameless && profile.AnswerCoversKey {
 		all.refuse("profile.answer_covers_key", "is true "+noKey)
 	}
 	all.echo("http.send.response", c.Send.Response.Echo, c.Send.Response.EchoIs, keyless)
@@ -41,10 +42,10 @@ func (c Config) Carries(profile rails.Profile) error {
 		return errors.Join(all...)
 	}
 	switch {
-	case asks("rail_key") || c.Inquiry.needsReference():
+	case asks("rail_key") || c.Inquiry.needsReference() || ofOneParticipant(asks):
 	case asks("instruction_id"):
 		all.refuse("http.inquiry", "asks by instruction_id, which payments of two participants may share, so that the bank "+
-			"can answer about another one: ask by rail_key or by the bank's reference")
+			"can answer about another one: ask by rail_key, by the bank's reference, or by participant_id, too")
 	default:
 		all.refuse("http.inquiry", "names no payment, so that the bank can answer about any: ask by rail_key or by the "+
 			"bank's reference")
@@ -57,6 +58,18 @@ func (c Config) Carries(profile rails.Profile) error {
 	}
 	all.echo("http.inquiry.response", c.Inquiry.Response.Echo, c.Inquiry.Response.EchoIs, keyless)
 	return errors.Join(all...)
+}
+
+// CarriesKey reports whether a send carries the rail key, by which a callback names its payment.
+func (c Config) CarriesKey() bool {
+	sends, _ := c.carried()
+	return sends("rail_key")
+}
+
+// ofOneParticipant reports whether a request has an instruction's id together with the participant that it belongs to:
+// both name one payment, as the rail key does.
+func ofOneParticipant(has func(source string) bool) bool {
+	return has("instruction_id") && has("participant_id")
 }
 
 // echo refuses an echo that is not of one payment alone, or of what the bank was not sent.

@@ -48,7 +48,18 @@ func TestRequestsOfOnePayment(t *testing.T) {
 		"the query names the instruction and the participant": {profile(), func(c *httpjson.Config) {
 			c.Send.Path = "/p/{participant_id}/{instruction_id}"
 			c.Inquiry.Path = "/p?who={participant_id}&id={instruction_id}"
-		}, []string{"http.inquiry asks by instruction_id, which"}},
+		}, nil},
+		"both, and no key": {keyed, func(c *httpjson.Config) {
+			keyless(c)
+			c.Send.Method, c.Send.Path = "PUT", "/p/{participant_id}/{instruction_id}"
+			c.Inquiry.Path = c.Send.Path
+		}, nil},
+		"asked by a participant that was not sent": {profile(), func(c *httpjson.Config) {
+			c.Send.Body["id"] = "instruction_id"
+			c.Inquiry.Path = "/p/{participant_id}/{instruction_id}"
+		}, []string{"http.inquiry asks by participant_id, which no send"}},
+		"the instruction is sent, and no key": {keyed, func(c *httpjson.Config) { keyless(c); c.Inquiry = nil },
+			[]string{"profile.resend_on_unknown is SAME_KEY but " + noKey, "profile.answer_covers_key is true but " + noKey}},
 		"the body names the instruction, and the key": {profile(), func(c *httpjson.Config) {
 			c.Send.Body["id"] = "instruction_id"
 			asks(c, "instruction_id", "rail_key")
