@@ -1,9 +1,12 @@
 package reaper_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
 )
 
@@ -90,7 +94,6 @@ func TestUsedDefault(t *testing.T) {
 		holds  string
 	}{
 		"one month":       {[]int{5}, monthOf(5)},
-		"a past month":    {[]int{-2}, monthOf(-2)},
 		"several at once": {[]int{4, 6}, monthOf(4) + "_" + strings.TrimPrefix(monthOf(6), "payment_outbox_attempts_")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,6 +226,63 @@ func TestPartitionsThatCantBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "made afterwards", len(ofAttempts(y.once(y.reaper(ahead)))), 2)
+}
+
+// TestMonthsBeforeTheArchive: once a month was detached, no partition is created of it or of an earlier one, for a
+// clock that was set back or for rows in DEFAULT: payments of months that left would count as lost. Later months are
+// created.
+func TestMonthsBeforeTheArchive(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	retired := payment.NewID()
+	left := func() bool {
+		return y.text(`SELECT railhead.left_the_archive($1)::text`, [16]byte(retired)) == "true"
+	}
+	same(t, "left before", left(), false)
+	y.plantRow(-2)
+	for _, table := range []string{"attempts", "instructions"} {
+		month := strings.Replace(monthOf(0), "attempts", table, 1)
+		y.do(`ALTER TABLE railhead.payment_outbox_` + table + ` DETACH PARTITION railhead.` + month)
+	}
+	var errs atomic.Int64
+	counts := countErrors{slog.DiscardHandler, &errs}
+	r, err := reaper.New(reaper.Config{WorkerID: "reaper", MonthsAhead: 5}, y.exec, nil, slog.New(counts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "made", strings.Join(ofAttempts(y.once(r)), " "), monthOf(4)+" "+monthOf(5))
+	same(t, "errors logged", errs.Load(), 1)
+	same(t, "left", left(), true)
+	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 1)
+	made, before, err := y.exec.EnsurePartitions(t.Context(), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "made again", len(made), 0)
+	same(t, "the oldest month", "payment_outbox_attempts_"+before.UTC().Format("y2006m01"), monthOf(1))
+	for _, table := range []string{"attempts", "instructions"} {
+		y.do(`SELECT railhead.attach_attempt_partition('payment_outbox_` + table + `', '` +
+			strings.Replace(monthOf(0), "attempts", table, 1) + `', date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC',
+			(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC')`)
+	}
+	if _, before, err = y.exec.EnsurePartitions(t.Context(), 5); err != nil || !before.IsZero() {
+		t.Errorf("with this month: before %s, %v", before, err)
+	}
+}
+
+// countErrors counts the errors that are logged.
+type countErrors struct {
+	slog.Handler
+	errs *atomic.Int64
+}
+
+func (c countErrors) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c countErrors) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelError {
+		c.errs.Add(1)
+	}
+	return nil
 }
 
 // detachDefault does what an operator may do, or a restore of single tables.

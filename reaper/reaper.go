@@ -57,8 +57,9 @@ type Store interface {
 	ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error)
 	// EndPauses ends the pauses and opens the gates whose end has come, and returns their names.
 	EndPauses(ctx context.Context) ([]string, error)
-	// EnsurePartitions creates the archive's partitions for the months ahead.
-	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
+	// EnsurePartitions creates the archive's partitions for the months ahead. Before is set if the
+	// database's clock is before the oldest month.
+	EnsurePartitions(ctx context.Context, monthsAhead int) (made []string, before time.Time, err error)
 	// ForgetHeartbeats removes the heartbeats of components that have been silent for unseenFor.
 	ForgetHeartbeats(ctx context.Context, unseenFor time.Duration) (int64, error)
 }
@@ -297,39 +298,6 @@ func (r *Reaper) reopenLetters(ctx context.Context, result *Result) error {
 	result.Reopened = len(ids)
 	for _, id := range ids {
 		r.log.ErrorContext(ctx, "dead letter opened: the instruction is quarantined and had none", "outbox_id", id)
-	}
-	return nil
-}
-
-// partitionsAgain is the time until partitions are tried again that another session has kept from being created.
-const partitionsAgain = time.Minute
-
-// keepPartitions creates the partitions for the months ahead. A session that reads the archive for long, such as a
-// dump, keeps them from being created, and fails no turn: each try holds up claims, so the next one is a minute later,
-// and an alert fires long before a month is missing.
-func (r *Reaper) keepPartitions(ctx context.Context, result *Result) error {
-	if !r.partsNext.IsZero() && time.Now().Before(r.partsNext) {
-		return nil
-	}
-	made, err := r.store.EnsurePartitions(ctx, r.config.MonthsAhead)
-	held := errors.Is(err, outbox.ErrLockTimeout)
-	if err != nil && !held {
-		return err
-	}
-	if _, err := r.store.ForgetHeartbeats(ctx, r.config.ForgetAfter); err != nil {
-		return err
-	}
-	r.partsNext, result.Partitions = time.Now().Add(r.config.PartitionsEvery), made
-	if held {
-		r.partsNext = time.Now().Add(min(partitionsAgain, r.config.PartitionsEvery))
-		if !r.partsHeld {
-			r.log.WarnContext(ctx, "no partition can be created while another session has the archive locked, as a dump, a "+
-				"report or another reaper does: it is tried again every minute", "error", err)
-		}
-	}
-	r.partsHeld = held
-	for _, name := range made {
-		r.log.InfoContext(ctx, "partition created", "partition", name)
 	}
 	return nil
 }

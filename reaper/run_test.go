@@ -102,7 +102,9 @@ func (q *quiet) Quarantine(context.Context, []payment.ID, string) ([]payment.ID,
 func (q *quiet) ReopenLetters(context.Context, int) ([]payment.ID, error)       { return nil, nil }
 func (q *quiet) ForgetHeartbeats(context.Context, time.Duration) (int64, error) { return 0, nil }
 func (q *quiet) EndPauses(context.Context) ([]string, error)                    { return nil, nil }
-func (q *quiet) EnsurePartitions(context.Context, int) ([]string, error)        { return nil, nil }
+func (q *quiet) EnsurePartitions(context.Context, int) ([]string, time.Time, error) {
+	return nil, time.Time{}, nil
+}
 
 func (q *quiet) set(change func()) {
 	q.mu.Lock()

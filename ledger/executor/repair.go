@@ -76,17 +76,27 @@ func (e *Executor) ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, err
 }
 
 // EnsurePartitions makes the archive's partitions for the months ahead and returns the
-// names of the new ones. Its error is outbox.ErrLockTimeout while another session has the archive locked.
-func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error) {
+// names of the new ones. Before is the first instant of the oldest month if the database's clock is
+// before it: no earlier month is made. Its error is outbox.ErrLockTimeout while another session has
+// the archive locked.
+func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) (made []string, before time.Time, err error) {
 	rows, err := e.db.Pool.Query(ctx, e.db.SQL["ensure_partitions"], monthsAhead)
 	if err != nil {
-		return nil, fmt.Errorf("making partitions: %w", err)
+		return nil, before, fmt.Errorf("making partitions: %w", err)
 	}
-	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	made, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("making partitions: %w", store.Explain(err))
+		return nil, before, fmt.Errorf("making partitions: %w", store.Explain(err))
 	}
-	return made, nil
+	var oldest pgtype.UUID
+	var now time.Time
+	if err := e.db.Pool.QueryRow(ctx, e.db.SQL["archive_begins"]).Scan(&oldest, &now); err != nil {
+		return made, before, fmt.Errorf("reading the oldest month: %w", store.Explain(err))
+	}
+	if begins := payment.ID(oldest.Bytes).Time(); oldest.Valid && now.Before(begins) {
+		before = begins
+	}
+	return made, before, nil
 }
 
 // forgetMost is more than come in an hour, after which a reaper forgets again: 4,000 names of each kind that

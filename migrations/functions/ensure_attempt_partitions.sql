@@ -7,7 +7,8 @@
 --   A DEFAULT partition that was detached is attached again. One that holds rows is never emptied:
 --   it is detached, attached for the months of its rows, and replaced. If that is not possible, it
 --   stays as it is, with a WARNING, and so do months of which it holds rows; all other partitions
---   are created.
+--   are created. None is from before the oldest month attached, by a clock that was set back or by
+--   rows in DEFAULT: payments of months that were detached would count as lost.
 -- errors:  55P03 if the archive stays locked for 100 ms: try again later. Claims and records queue behind the wait.
 -- reads:   catalogs, the DEFAULT partitions.   writes: DDL.
 -- locks:   advisory (this function alone), then SHARE UPDATE EXCLUSIVE on each parent;

@@ -1,5 +1,7 @@
 -- make_attempt_partitions(stem text, months_ahead integer) -> SETOF text
 --   Does the work of ensure_attempt_partitions for the one table of the archive that stem names.
+--   A month that ends at or before the oldest one attached is neither created nor attached: a payment
+--   from before that bound counts as retired, and one of any other month without rows as lost.
 -- errors, reads, writes, locks: as there.   called by: ensure_attempt_partitions.
 CREATE OR REPLACE FUNCTION {cell}.make_attempt_partitions(stem text, months_ahead integer) RETURNS SETOF text
 LANGUAGE plpgsql
@@ -12,6 +14,11 @@ DECLARE
   this_month CONSTANT timestamptz := date_trunc('month', clock_timestamp());
   -- A later id does not hold a real time: a clock was wrong, or the id was written by hand.
   horizon    CONSTANT timestamptz := this_month + interval '10 years';
+  oldest     CONSTANT uuid := (
+    SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM [(]''([0-9a-f-]{36})''[)]'))
+    FROM pg_inherits i
+    JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = parent);
   attached   oid;
   month      timestamptz;
   first_used timestamptz;
@@ -41,6 +48,11 @@ BEGIN
   IF last_used > horizon THEN
     RAISE WARNING USING MESSAGE = format(
       'the DEFAULT partition of %s holds rows whose outbox_id is of %s, which can''t be the time of an enqueue; it stays as it is', parent, last_used::date);
+  ELSIF {cell}.uuidv7_floor(first_used) < oldest THEN
+    RAISE WARNING USING MESSAGE = format(
+      'the DEFAULT partition of %s holds rows of %s, before the oldest month attached; it stays as it is', parent,
+        to_char(first_used, 'YYYY-MM')),
+      HINT = 'The month was detached, or a clock was behind. As a partition it would make each payment of a month that left count as lost.';
   ELSIF EXISTS (
     SELECT FROM generate_series(first_used, last_used, interval '1 month') m(month)
     WHERE to_regclass('{cell}.' || stem || '_' || to_char(m.month, '"y"YYYY"m"MM')) IS NOT NULL)
@@ -58,10 +70,16 @@ BEGIN
     RETURN NEXT remnant;
   END IF;
 
+  IF {cell}.uuidv7_floor(this_month + interval '1 month') <= oldest THEN
+    RAISE WARNING USING MESSAGE = format(
+      'the clock is in %s, before the oldest month of %s, which is %s: no earlier partition is created',
+        to_char(this_month, 'YYYY-MM'), parent, to_char({cell}.uuidv7_time(oldest), 'YYYY-MM')),
+      HINT = 'Compare the clock of the server with another one.';
+  END IF;
   FOR month IN
     SELECT generate_series(this_month, this_month + make_interval(months => months_ahead), interval '1 month')
   LOOP
-    CONTINUE WHEN EXISTS (
+    CONTINUE WHEN {cell}.uuidv7_floor(month + interval '1 month') <= oldest OR EXISTS (
       SELECT FROM pg_inherits i
       WHERE i.inhparent = parent
         AND {cell}.partition_holds(i.inhrelid, {cell}.uuidv7_floor(month)));
