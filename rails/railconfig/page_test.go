@@ -178,6 +178,8 @@ var notFields = []string{
 	// the number of an instruction, a role, a view and metrics
 	"sequence_id", "railhead_operator", "v_order_heads", "railhead_order_blocked_heads", "railhead_reaper_unread_profiles",
 	"railhead_lane_held",
+	// what a line of the log says
+	"not_logged",
 }
 
 // TestPageNames: what the prose of docs/rails.md writes like a field is one.
