@@ -37,7 +37,10 @@ var acts = map[string]actOf{
 		return "It is due for one inquiry.", err
 	},
 	"cancel": func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) (string, error) {
-		_, err := op.CancelPayment(ctx, id, reason)
+		done, err := op.CancelPayment(ctx, id, reason)
+		if done.OtherCell != nil {
+			return "Cancelled here; " + done.OtherCell.String() + ".", err
+		}
 		return "Cancelled.", err
 	},
 	"skip": func(ctx context.Context, op Operator, id payment.ID, _ url.Values, reason string) (string, error) {

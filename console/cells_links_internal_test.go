@@ -62,9 +62,9 @@ type actingAt struct {
 	did     *[]string
 }
 
-func (o actingAt) CancelPayment(context.Context, payment.ID, string) (int, error) {
+func (o actingAt) CancelPayment(context.Context, payment.ID, string) (operator.Cancellation, error) {
 	*o.did = append(*o.did, "cancel in "+o.setting)
-	return 1, nil
+	return operator.Cancellation{AttemptNo: 1}, nil
 }
 
 func (o actingAt) TriageDeadLetter(context.Context, payment.ID, operator.Triage, string) (string, error) {

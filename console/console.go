@@ -59,7 +59,7 @@ type Operator interface {
 	ReplayPayment(ctx context.Context, id payment.ID, expiresAt time.Time, reason string) (attemptNo int, err error)
 	ResolvePayment(ctx context.Context, id payment.ID, evidence operator.Evidence) (payment.State, error)
 	InquirePayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
-	CancelPayment(ctx context.Context, id payment.ID, reason string) (attemptNo int, err error)
+	CancelPayment(ctx context.Context, id payment.ID, reason string) (operator.Cancellation, error)
 	SkipInOrder(ctx context.Context, id payment.ID, reason string) (sequenceID int64, err error)
 	ReschedulePayment(ctx context.Context, id payment.ID, dueAt time.Time, reason string) (operator.DueChange, error)
 

@@ -105,6 +105,10 @@ func TestNothingSentIsSaidAsItWas(t *testing.T) {
 func TestCertaintySaysWhy(t *testing.T) {
 	t.Parallel()
 	claim, unknown := row(payment.Dispatching, "", false), row(payment.Unknown, payment.ResultUnknown, true)
+	otherID, err := payment.ParseID("0198c1f2-0000-7000-8000-000000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for want, line := range map[string]reader.Timeline{
 		"pending says that a send has no trustworthy answer, and no row of it is in the archive": {Pending: &reader.PendingRow{OutcomeUnknown: true}},
 		"by row 1 a send may have been executed, and no row after it settles that": {
@@ -127,6 +131,11 @@ func TestCertaintySaysWhy(t *testing.T) {
 		"by row 2 the rail did not look at it, and it may repeat a call that was forgotten before lanes were suspended at 2026-11-21T09:00:00Z: compare with the rail": {
 			RepeatsSince: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
 			Attempts:     []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedLater, false)}},
+		"another cell has its key, too, as 0198c1f2-0000-7000-8000-000000000001: see what became of it there": {
+			OtherCell: &reader.OtherKey{OutboxID: otherID}, Attempts: []reader.AttemptRow{row(payment.Cancelled, "", false)}},
+		"cell west was settled to take its participant, and may have its key, too: see whether it has, and what became of it there": {
+			OtherCell: &reader.OtherKey{Cell: "west"},
+			Attempts:  []reader.AttemptRow{claim, row(payment.Failed, payment.ResultRefused, false)}},
 		"only its key is left: its rows have left the archive":                                                                {},
 		"it is lost: no row of it is in pending or the archive, and its month has not left (railhead prove run nothing-lost)": {Lost: true},
 		"its oldest rows are not in this look":                                                                                {Earlier: true, Attempts: []reader.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}},

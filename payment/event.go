@@ -24,12 +24,14 @@ const (
 	// EventNeedsAttention: it waits for an operator.
 	EventNeedsAttention EventType = "payment.needs_attention"
 	// EventFailed: it was not paid, or an operator's evidence says so. It is not sent
-	// again unless an operator replays it.
+	// again unless an operator replays it. With OutcomeUnknown another cell has its key, too, or may
+	// have it, and the payment may have been made there.
 	EventFailed EventType = "payment.failed"
 	// EventExpired: the same, because it expired.
 	EventExpired EventType = "payment.expired"
 	// EventCancelled: it was ended, and no send of it can have been executed. With OutcomeUnknown it
-	// may repeat a call that a restore lost, and whose payment was executed.
+	// may repeat a call that a restore lost, and whose payment was executed, or another cell has its key,
+	// too, or may have it.
 	EventCancelled EventType = "payment.cancelled"
 	// EventReplayed: an operator returned it to pending.
 	EventReplayed EventType = "payment.replayed"

@@ -29,10 +29,11 @@ type act struct {
 	Now           string     `json:"now"`
 	Changed       bool       `json:"changed"`
 
-	InForce   *stop                     `json:"in_force,omitempty"`  // the pause or closed gate after an act that stops
-	Ended     *stop                     `json:"ended,omitempty"`     // the one that the act has ended
-	Events    *int                      `json:"events,omitempty"`    // of an endpoint: that became due, or were discarded
-	Discarded []operator.DiscardedEvent `json:"discarded,omitempty"` // the first of these
+	OtherCell *reader.OtherKey          `json:"other_cell,omitempty"` // that has the key of what was cancelled, or may have it
+	InForce   *stop                     `json:"in_force,omitempty"`   // the pause or closed gate after an act that stops
+	Ended     *stop                     `json:"ended,omitempty"`      // the one that the act has ended
+	Events    *int                      `json:"events,omitempty"`     // of an endpoint: that became due, or were discarded
+	Discarded []operator.DiscardedEvent `json:"discarded,omitempty"`  // the first of these
 }
 
 // stop is a pause or a closed gate, as data. The reason names the operators who have asked for it, and says how many
@@ -90,7 +91,13 @@ func resolved(id payment.ID, state payment.State) string {
 	return fmt.Sprintf("resolved: %s is %s", id, state)
 }
 
-func cancelled(id payment.ID, row int) string { return fmt.Sprintf("cancelled: %s, row %d", id, row) }
+func cancelled(id payment.ID, done operator.Cancellation) string {
+	said := fmt.Sprintf("cancelled: %s, row %d", id, done.AttemptNo)
+	if done.OtherCell != nil {
+		said += "; " + done.OtherCell.String()
+	}
+	return said
+}
 
 func putOut(id payment.ID, row int) string {
 	return fmt.Sprintf("due for one inquiry: %s, row %d", id, row)

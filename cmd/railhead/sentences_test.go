@@ -582,8 +582,8 @@ func (w *teller) act(what, says string, err error) string {
 }
 
 func (w *teller) cancel() string {
-	row, err := w.operator.CancelPayment(w.Context(), w.id, "a test")
-	return w.act("done", cancelled(w.id, row), err)
+	done, err := w.operator.CancelPayment(w.Context(), w.id, "a test")
+	return w.act("done", cancelled(w.id, done), err)
 }
 
 func (w *teller) replay() string {

@@ -40,15 +40,27 @@ type Evidence struct {
 	RailSilent bool
 }
 
-// CancelPayment ends an instruction that waits in pending and of which no send can have
-// been executed. It returns the attempt_no of the CANCELLED row. Either CancelPayment or a
-// claim takes the instruction, never both.
-func (o *Operator) CancelPayment(ctx context.Context, outboxID payment.ID, reason string) (attemptNo int, err error) {
-	err = o.act(ctx, "cancel_payment", &attemptNo, store.UUID(outboxID), reason)
+// Cancellation is what came of a cancellation.
+type Cancellation struct {
+	AttemptNo int // of the CANCELLED row
+	// OtherCell is set if another cell has the key of the instruction, too, or may have it: the payment may have been
+	// made, or may be made there.
+	OtherCell *reader.OtherKey
+}
+
+// CancelPayment ends an instruction that waits in pending and of which no send of this cell can
+// have been executed. Either CancelPayment or a claim takes the instruction, never both.
+func (o *Operator) CancelPayment(ctx context.Context, outboxID payment.ID, reason string) (c Cancellation, err error) {
+	var other pgtype.UUID
+	var cell pgtype.Text
+	err = o.decide(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.db.SQL["cancel_payment"], store.UUID(outboxID), reason).Scan(&c.AttemptNo, &other, &cell)
+	})
 	if err != nil {
-		return 0, fmt.Errorf("cancelling %s: %w", outboxID, err)
+		return Cancellation{}, fmt.Errorf("cancelling %s: %w", outboxID, store.Refusal(err))
 	}
-	return attemptNo, nil
+	c.OtherCell = reader.OtherKeyOf(other, cell)
+	return c, nil
 }
 
 // InquirePayment requests one inquiry about a parked instruction. The rail's answer ends the

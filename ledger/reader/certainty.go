@@ -53,6 +53,9 @@ func (t Timeline) judge() (word Certainty, why string, by *Testimony) {
 		}
 	}
 	word, why = t.byRows(last)
+	if word == NotSent && t.OtherCell != nil {
+		return OutcomeUnknown, t.OtherCell.String(), nil
+	}
 	if word != RailRefused && word != NotExecutedByEvidence {
 		return word, why, nil
 	}
@@ -63,6 +66,9 @@ func (t Timeline) judge() (word Certainty, why string, by *Testimony) {
 		if by := t.testimonyOf(row); by != nil {
 			return NotExecutedByEvidence, reasonFrom(row, by.String()), by
 		}
+	}
+	if word == RailRefused && t.OtherCell != nil { // the rail has refused the sends of this cell
+		return OutcomeUnknown, t.OtherCell.String(), nil
 	}
 	return word, why, nil
 }

@@ -61,6 +61,9 @@ type Timeline struct {
 	// RepeatsSince is when lanes were suspended, if its call may repeat one that was lost: a
 	// send of that call may have been executed. Zero: it repeats none.
 	RepeatsSince time.Time `json:"repeats_since,omitzero"`
+	// OtherCell is set if another cell has its key, too, or may have it: what this cell's rows do not show may have
+	// been executed there.
+	OtherCell *OtherKey `json:"other_cell,omitempty"`
 	// TraceParent is the W3C trace context of the call that enqueued it; empty: it had none in its form.
 	TraceParent string `json:"-"`
 
@@ -227,15 +230,15 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 }
 
 func scanHead(row pgx.CollectableRow, t *Timeline) error {
-	var enqueuedBy, rail, state, amount, currency, trace, paused, by, reason pgtype.Text
-	var railKey pgtype.UUID
+	var enqueuedBy, rail, state, amount, currency, trace, paused, by, reason, taker pgtype.Text
+	var railKey, other pgtype.UUID
 	var priority pgtype.Int2
-	var other, unsettled pgtype.Bool
+	var otherPayload, unsettled pgtype.Bool
 	var expires, suspended, repeats, pausedAt, until pgtype.Timestamptz
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy,
 		&t.EnqueuedAt, &t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency,
 		&trace, &priority, &expires, &t.SendOnce, &suspended, &unsettled, &repeats,
-		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until, &t.Lost)
+		&other, &taker, &t.NoPayload, &otherPayload, &paused, &by, &pausedAt, &reason, &until, &t.Lost)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
 	}
@@ -251,7 +254,8 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	t.ExpiresAt, t.SuspendedAt = Moment{store.OrZero(expires)}, store.OrZero(suspended)
 	t.RepeatsSince = store.OrZero(repeats)
 	t.Unconfirmed = unsettled.Bool && !suspended.Valid
-	t.OtherPayload = other.Bool
+	t.OtherPayload = otherPayload.Bool
+	t.OtherCell = OtherKeyOf(other, taker)
 	if paused.Valid {
 		t.Pause = &Pause{
 			What: paused.String, By: by.String, At: store.OrZero(pausedAt),

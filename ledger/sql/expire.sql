@@ -1,7 +1,7 @@
 -- Ends instructions that have expired and have no unknown outcome, also those of a paused rail:
 -- deletes them from pending, appends FAILED with EXPIRED and the whole pending row, and opens a
 -- dead letter. An instruction that may repeat a call which a restore forgot is PARKED instead,
--- because that call may have been paid. A quarantined row already has a dead letter. Nothing is
+-- because that call may have been paid, and so is one whose key another cell has, too, or may have. A quarantined row already has a dead letter. Nothing is
 -- ended while the database may have forgotten a send (server_is_settled).
 -- Returns the instructions that were ended, and whether each was parked.
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end exclusively; null: any
@@ -37,13 +37,15 @@ ended AS (
     CASE WHEN {cell}.put_back_after(g.outbox_id) IS NOT NULL THEN {cell}.refuse_put_back(g.outbox_id)
       ELSE g.attempt_count + 1
     END,
-    CASE WHEN repeated.since IS NULL THEN 'FAILED' ELSE 'PARKED' END::{cell}.outbox_attempt_state, clock_timestamp(),
+    CASE WHEN paid.perhaps THEN 'PARKED' ELSE 'FAILED' END::{cell}.outbox_attempt_state, clock_timestamp(),
       'EXPIRED', $1,
-    g.render_version, repeated.since IS NOT NULL, g.provisional,
+    g.render_version, paid.perhaps, g.provisional,
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
   FROM gone g
-  CROSS JOIN LATERAL (SELECT {cell}.repeats_forgotten_call(g.created_at) AS since) repeated
+  CROSS JOIN LATERAL (
+    SELECT {cell}.repeats_forgotten_call(g.created_at) IS NOT NULL
+      OR EXISTS (SELECT FROM {cell}.other_cell_key(g.outbox_id)) AS perhaps) paid
   ORDER BY g.outbox_id
   RETURNING a.outbox_id, a.outcome_unknown, a.rail_type
 ),

@@ -9,6 +9,7 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at,
   NOT {cell}.server_is_settled() AS unsettled,
   CASE WHEN k.rail_key IS NOT NULL THEN {cell}.repeats_forgotten_call(k.created_at) END AS repeats_since,
+  o.other_id, o.cell AS other_cell,
   w.has_payload IS NULL AS no_payload, w.other_payload,
   h.what, h.paused_by, h.paused_at, h.pause_reason, h.paused_until,
   -- As in left_the_archive, and an id of a time long before its enqueue was changed.
@@ -67,6 +68,7 @@ LEFT JOIN LATERAL (
    ORDER BY a.attempt_no DESC
    LIMIT 1)
   LIMIT 1) c ON true
+LEFT JOIN LATERAL (SELECT e.other_id, e.cell FROM {cell}.other_cell_key($1) e LIMIT 1) o ON true
 -- What a replay would send.
 LEFT JOIN LATERAL (
   SELECT a.has_payload, a.other_payload

@@ -128,7 +128,8 @@ BEGIN
         MESSAGE = format('%s payments that are pending or claimed are of participants of other cells, or of ones that another cell had meanwhile, such as %s: the same keys may be enqueued there',
           foreigners.n, quote_literal(foreigners.first)),
         HINT = 'Pause these participants here without an end (railhead participant pause), repeat this, compare each '
-          'payment with the other cell, and cancel it here if that has enqueued it, too. One that it answers with '
+          'payment with the other cell, and cancel it here if that has enqueued it, too: the cancellation does not say '
+          'that it was not paid, which only the other cell knows. One that it answers with '
           'ELSEWHERE and the outbox_id of this cell is only here; with another outbox_id it is in a third cell, too.';
     END IF;
   END IF;

@@ -4,7 +4,8 @@
 --
 --   The function is one expression, which the planner inlines. It therefore sets no search_path.
 -- reads, writes, locks: nothing.   called by: takes_participant, the enqueue functions, refuse_foreign_participant, give_buckets,
---          learn_cells, foreign_participants, freeze_bucket, pack_bucket, require_movable, payment_outbox_violation, accept_timeline, require_gate; ingest, api, operator, readonly, auditor.
+--          learn_cells, foreign_participants, freeze_bucket, pack_bucket, require_movable, payment_outbox_violation, accept_timeline, require_gate,
+--          other_cell_key; ingest, api, operator, readonly, auditor.
 CREATE OR REPLACE FUNCTION {cell}.cell_bucket(participant_id text) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

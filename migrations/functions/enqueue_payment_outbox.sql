@@ -9,7 +9,8 @@
 --   differs then names those of not_before, expires_at, priority and send_once that had another
 --   value in the first call; the first values stay in force (payment_outbox_differs). state is that
 --   of payment_outbox_state, or ELSEWHERE if the first call was made in another cell, before the participant
---   was moved to this one: the payment is in that cell, and differs is null.
+--   was moved to this one: the payment is in that cell, and differs is null. It is ELSEWHERE, too, where another cell
+--   has the key as well, and what this one has of it was not executed (known_call).
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
@@ -20,7 +21,7 @@
 --          snapshot, and in READ COMMITTED if the participant is
 --          new and was given to another cell meanwhile: retry the transaction. 40P01 if two callers enqueue for the same participants in
 --          opposite order inside longer transactions: retry.
--- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, payment_outbox_state,
+-- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, known_call,
 --          payment_outbox_differs and carried_call read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participant's row; if it is new, its bucket's row in share mode; then the key's index
@@ -106,13 +107,13 @@ BEGIN
       -- wait for a standby, and this answer must survive a failover too. The message makes the
       -- transaction write WAL.
       PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
-      outbox_id := seen.outbox_id;
-      sequence_id := seen.sequence_id;
-      created_at := seen.created_at;
-      state := {cell}.payment_outbox_state(seen.outbox_id);
+      SELECT c.outbox_id, c.sequence_id, c.created_at, c.state INTO outbox_id, sequence_id, created_at, state
+      FROM {cell}.known_call(seen.outbox_id) c;
       replayed := true;
-      differs := {cell}.payment_outbox_differs(seen.outbox_id, not_before, expires_at, priority,
-        coalesce(send_once, false));
+      IF state IS DISTINCT FROM 'ELSEWHERE' THEN
+        differs := {cell}.payment_outbox_differs(seen.outbox_id, not_before, expires_at, priority,
+          coalesce(send_once, false));
+      END IF;
       RETURN NEXT;
       RETURN;
     END IF;

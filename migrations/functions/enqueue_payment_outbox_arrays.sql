@@ -16,7 +16,7 @@
 --          open transaction enqueues the same key for another participant.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of carried_call,
 --          payment_outbox_violation,
---          payment_outbox_state and payment_outbox_differs.
+--          known_call and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participants' rows, also those of items that a closed gate refuses: first the new
 --          participants, with the rows of their buckets in share mode, then, if the call waits, the others in participant_id order; then the
@@ -454,11 +454,11 @@ BEGIN
   END LOOP;
   RETURN QUERY
   SELECT a.item::integer,
-    CASE WHEN v.code IS NULL THEN coalesce(f.outbox_id, k.outbox_id, c.outbox_id) END,
-    CASE WHEN v.code IS NULL THEN coalesce(f.sequence_id, k.sequence_id, c.sequence_id) END,
-    CASE WHEN v.code IS NULL THEN coalesce(f.created_at, k.created_at, c.created_at) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.outbox_id, known.outbox_id, c.outbox_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.sequence_id, known.sequence_id, c.sequence_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.created_at, known.created_at, c.created_at) END,
     CASE WHEN f.item IS NOT NULL THEN 'PENDING' WHEN v.code IS NOT NULL THEN NULL
-      WHEN k.outbox_id IS NULL THEN 'ELSEWHERE' ELSE {cell}.payment_outbox_state(k.outbox_id) END,
+      WHEN k.outbox_id IS NULL THEN 'ELSEWHERE' ELSE known.state END,
     CASE WHEN v.code IS NULL THEN f.item IS NULL END,
     v.code,
     CASE v.code
@@ -476,7 +476,7 @@ BEGIN
       WHEN 'RH015' THEN 'This call stored nothing of it. Enqueue it by a call that waits.'
       WHEN a.fault ->> 'code' THEN a.fault ->> 'hint'
     END,
-    CASE WHEN v.code IS NULL AND k.outbox_id IS NOT NULL
+    CASE WHEN known.outbox_id IS NOT NULL AND known.state IS DISTINCT FROM 'ELSEWHERE'
       THEN {cell}.payment_outbox_differs(k.outbox_id, a.not_before, a.expires_at, CASE WHEN $8 IS NULL THEN 1
         ELSE a.priority END, coalesce(a.send_once, false)) END,
     CASE v.code WHEN 'RH001' THEN 'idempotency_key' WHEN 'RH007' THEN 'idempotency_key' WHEN 'RH015'
@@ -537,6 +537,10 @@ BEGIN
       WHEN o.outbox_id IS NOT NULL THEN 'RH007'
       ELSE a.fault ->> 'code'
     END AS code) v
+  LEFT JOIN LATERAL (
+    SELECT n.outbox_id, n.sequence_id, n.created_at, n.state FROM {cell}.known_call(k.outbox_id) n
+    WHERE v.code IS NULL AND k.outbox_id IS NOT NULL
+    LIMIT 1) known ON true
   LEFT JOIN unnest(undecided) AS u(item) ON u.item = a.item
   WHERE u.item IS NULL
   ORDER BY a.item;

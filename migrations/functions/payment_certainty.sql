@@ -2,11 +2,12 @@
 --   What is known about the money, in the terms of the ledger package's Certainty: NOT_SENT,
 --   OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or
 --   NOT_EXECUTED_BY_EVIDENCE. An instruction that may have reached the rail and has no trustworthy
---   answer is OUTCOME_UNKNOWN, whatever its age. settled is the result of server_is_settled; it
+--   answer is OUTCOME_UNKNOWN, whatever its age, and so is one that was not executed by the rows of this cell alone,
+--   while another cell has its key, too, or may have it (other_cell_key), and no operator's evidence says so. settled is the result of server_is_settled; it
 --   does not depend on the instruction, so that a caller evaluates it once for many.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
---          payment_operator_log, and what repeats_forgotten_call reads.   locks: nothing.
--- called by: status_of_payments, inquire_payment, replay_payment, require_rails_word, outcome_feed. Timeline.Certainty
+--          payment_operator_log, and what repeats_forgotten_call and other_cell_key read.   locks: nothing.
+-- called by: status_of_payments, inquire_payment, replay_payment, require_rails_word, outcome_feed, known_call. Timeline.Certainty
 --          implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid, settled boolean) RETURNS text
 LANGUAGE plpgsql STABLE STRICT
@@ -78,12 +79,15 @@ BEGIN
       WHEN ended AND {cell}.rests_on_evidence(last)
         OR (ended OR refused.attempt_no <> last.attempt_no) AND {cell}.rests_on_evidence(refused)
           THEN 'NOT_EXECUTED_BY_EVIDENCE'
+      -- The rail has refused the sends of this cell.
+      WHEN EXISTS (SELECT FROM {cell}.other_cell_key($1)) THEN 'OUTCOME_UNKNOWN'
       ELSE 'REFUSED' END;
   END IF;
   RETURN CASE
     WHEN EXISTS (SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.outcome_unknown)
       THEN 'OUTCOME_UNKNOWN'
     WHEN last.outbox_id IS NULL AND NOT waits THEN 'OUTCOME_UNKNOWN' -- only its registry row is left
+    WHEN EXISTS (SELECT FROM {cell}.other_cell_key($1)) THEN 'OUTCOME_UNKNOWN'
     ELSE 'NOT_SENT' END;
 END
 $$;

@@ -147,7 +147,7 @@ func (w *world) reap(t *rapid.T) {
 
 func (w *world) cancel(t *rapid.T) {
 	one := w.pick(t, func(*instruction) bool { return true })
-	no, err := w.operator.CancelPayment(w.ctx(), one.id, "a proof")
+	done, err := w.operator.CancelPayment(w.ctx(), one.id, "a proof")
 	if allowed := one.waiting && !one.waitsUnknown && !w.suspended &&
 		one.spoken != payment.ResultNotFound; allowed != (err == nil) {
 		t.Fatalf("cancel of %+v: %v", one.model, err)
@@ -155,7 +155,7 @@ func (w *world) cancel(t *rapid.T) {
 	if err == nil {
 		one.append(payment.Cancelled, false, 0, "", "")
 		one.waiting, one.letter = false, ""
-		same(t, "row of the cancel", no, one.rows)
+		same(t, "row of the cancel", done.AttemptNo, one.rows)
 	}
 }
 
