@@ -302,3 +302,32 @@ func TestUntakenBuckets(t *testing.T) {
 	west.do(`UPDATE railhead.payment_buckets SET contradicted = true, mine = false WHERE bucket = 5`)
 	untaken("while maps contradict each other", 0, 1)
 }
+
+// TestCarriedToACellThatHangs: no cell takes participants while they are carried, so the command ends where the new
+// cell does not answer any more.
+func TestCarriedToACellThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"payment_arrived_participants", "payment_arrived_keys"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			east, west := twoCells(t)
+			east.enqueue()
+			bucket, ctx := outbox.BucketOf("participant"), t.Context()
+			from, to := east.operator(), west.operator()
+			_, err := to.BucketMove(ctx, bucket, 0) // has a connection, which has compared the schema
+			west.must(err)
+			west.do(`CREATE FUNCTION railhead.hang() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN PERFORM pg_sleep(120) FROM loaded LIMIT 1; RETURN NULL; END $$`)
+			west.do(`CREATE TRIGGER hang AFTER INSERT ON railhead.` + table + `
+				REFERENCING NEW TABLE AS loaded EXECUTE FUNCTION railhead.hang()`)
+			east.must(from.FreezeBucket(ctx, bucket, west.name, "a test"))
+			packed, err := from.PackBucket(ctx, bucket)
+			east.must(err)
+			began := time.Now()
+			err = from.Carry(ctx, to, bucket, packed, func(int64) {})
+			if took := time.Since(began); !errors.Is(err, operator.ErrNoAnswer) || took > 50*time.Second {
+				t.Errorf("after %s: %v", took.Round(time.Second), err)
+			}
+		})
+	}
+}

@@ -16,6 +16,11 @@ import (
 func Settle(
 	ctx context.Context, start *operator.Operator, to string, buckets []int, said Said, at Acts,
 ) (after *Operators, settled int, err error) {
+	// The cell that takes the buckets is the last to learn of it: the others would refuse them, and none take them.
+	if slices.Contains(said.Without, to) {
+		return nil, 0, fmt.Errorf("%w: cell %s is left out as lost, and can't take buckets: settle them for a cell that is "+
+			"reached", outbox.ErrNotAllowed, to)
+	}
 	n, err := Sync(ctx, start, at, said)
 	if err != nil {
 		return nil, 0, err

@@ -176,3 +176,29 @@ func TestSettleForTheCellThatTookIt(t *testing.T) {
 	first.replayed = true
 	w.wantHeld(first, "west", "north")
 }
+
+// TestSettleForALeftOutCell: an operator settles that a cell takes buckets which the same command leaves out as lost.
+// Nothing is done: the other cells would refuse the buckets, and no cell take them.
+func TestSettleForALeftOutCell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "EAST", "WEST", "NORTH")
+	w.directory("EAST", "WEST", "NORTH")
+	w.pays("EAST", "i1", "k1", "1")
+	w.moves("west")
+	w.away["WEST"] = true
+	err := w.settles("EAST", "west", "west")
+	if !errors.Is(err, outbox.ErrNotAllowed) || !strings.Contains(err.Error(), "cell west is left out as lost") {
+		t.Errorf("settled for it: %v", err)
+	}
+	for _, cell := range []string{"EAST", "NORTH"} {
+		if n := w.cells[cell].Int(`SELECT count(*) FROM railhead.payment_cell_changes WHERE settles`); n != 0 {
+			t.Errorf("cell %s has %d settlements", cell, n)
+		}
+	}
+	w.away["WEST"] = false
+	if c := w.pays("WEST", "i2", "k2", "1"); c.state != "PENDING" || c.number != 2 {
+		t.Errorf("it does not take the bucket any more: %+v", c)
+	}
+	w.away["WEST"] = true
+	w.must(w.settles("EAST", "east", "west"))
+}

@@ -76,8 +76,11 @@ const blockersEvery = 500 * time.Millisecond
 // The bounds of an act, from its connection to the answer to its commit. They hold for a server that does not answer
 // any more, which keeps no bound of its own.
 const (
-	actWithin  = 15 * time.Second // on one payment, rail, participant, gate or token
+	actWithin  = 15 * time.Second // on one payment, rail, participant, gate or token, or on a batch that is carried
 	bulkWithin = 30 * time.Minute // whose work grows with the cell
+	// Of the preparation of what is carried, which may discard what an earlier move has left. No cell takes the
+	// participants meanwhile.
+	prepareWithin = 2 * time.Minute
 )
 
 // ErrNoAnswer is the error of an act that the server did not answer in time. Nothing was done: the commit was not sent,

@@ -122,7 +122,7 @@ const CarryBatch = 5000
 // stored before it takes the bucket.
 func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed, progress func(keys int64)) error {
 	var done bool
-	if err := to.bulk(ctx, "begin_arrival", &done, bucket, p.Version, p.Digest); err != nil {
+	if err := to.doWithin(ctx, prepareWithin, "begin_arrival", &done, bucket, p.Version, p.Digest); err != nil {
 		return fmt.Errorf("preparing bucket %d: %w", bucket, err)
 	}
 	if done {
@@ -140,7 +140,8 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 			}
 			break
 		}
-		if err := to.bulk(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, batch, "[]"); err != nil {
+		err = to.act(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, batch, "[]")
+		if err != nil {
 			return to.arrived(ctx, bucket, p, false, fmt.Errorf("storing the participants of bucket %d: %w", bucket, err))
 		}
 		after = last.Participant
@@ -159,7 +160,7 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 		if n == 0 {
 			break
 		}
-		if err := to.bulk(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, "[]", batch); err != nil {
+		if err := to.act(ctx, "store_arrivals", nil, bucket, p.Version, p.Digest, "[]", batch); err != nil {
 			return to.arrived(ctx, bucket, p, false, fmt.Errorf("storing the keys of bucket %d: %w", bucket, err))
 		}
 		last, copied = next, copied+int64(n)
@@ -172,8 +173,13 @@ func (o *Operator) Carry(ctx context.Context, to *Operator, bucket int, p Packed
 // another operator; else, or if that can't be read, failed. Whole: everything was stored, and what is here all the
 // same is to be discarded.
 func (o *Operator) arrived(ctx context.Context, bucket int, p Packed, whole bool, failed error) error {
+	within := actWithin // a cell that has not stored a batch in time may not answer this either
+	if whole {
+		within = bulkWithin
+	}
 	var all bool
-	if err := o.bulk(ctx, "complete_arrival", &all, bucket, p.Version, p.Digest, whole); err != nil {
+	err := o.doWithin(ctx, within, "complete_arrival", &all, bucket, p.Version, p.Digest, whole)
+	if err != nil {
 		return errors.Join(failed, fmt.Errorf("comparing bucket %d: %w", bucket, err))
 	}
 	if !all {

@@ -69,7 +69,13 @@ func (o *Operator) act(ctx context.Context, statement string, into any, argument
 
 // bulk is act for a function whose work grows with the cell.
 func (o *Operator) bulk(ctx context.Context, statement string, into any, arguments ...any) error {
-	err := o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
+	return o.doWithin(ctx, bulkWithin, statement, into, arguments...)
+}
+
+func (o *Operator) doWithin(
+	ctx context.Context, within time.Duration, statement string, into any, arguments ...any,
+) error {
+	err := o.decideWithin(ctx, within, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL[statement], arguments...).Scan(into)
 	})
 	return store.Refusal(err)
