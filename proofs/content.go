@@ -70,7 +70,7 @@ func contentProofs() []Proof {
 				"stands for one payment here and another one there",
 			Expected: "the SHA-256 with which its bucket was given",
 			Reads: []string{"payment_arrived_keys", "payment_arrivals", "payment_outbox_keys", "payment_buckets",
-				"payment_cell_changes"},
+				"payment_cell_changes", "payment_cells"},
 			Statements: []string{"sql/carried_keys.sql"},
 			whole:      judged("carried_keys"), script: judgement("carried_keys", nil),
 		},

@@ -2,7 +2,8 @@
 -- SHA-256, computed here again, is the one with which the bucket was given, unless no cell was left that knew of
 -- that gift, and an operator has settled that this cell takes the bucket. The number that a
 -- participant had next, which is part of it, was one after its last key. No pair of keys of a participant
--- may stand for one payment here and another one there.
+-- may stand for one payment here and another one there, unless an operator has settled between the two that another
+-- cell takes the bucket, which carries no keys: that is a note.
 WITH taken AS (
   SELECT a.bucket, a.version, a.digest FROM {cell}.payment_arrivals a WHERE a.taken_at IS NOT NULL
 ),
@@ -47,7 +48,14 @@ FROM {cell}.payment_buckets b
 JOIN {cell}.payment_cell_changes c ON c.bucket = b.bucket AND c.version = b.version AND c.digest <> ''
 WHERE b.mine AND NOT EXISTS (SELECT FROM taken t WHERE t.bucket = b.bucket AND t.version = b.version)
 UNION ALL
-SELECT 'offence', format('instruction %s, key %s: outbox_id %s here, and %s in another cell', k.instruction_id,
+SELECT CASE WHEN EXISTS (
+    SELECT FROM {cell}.payment_cell_changes s
+    WHERE s.bucket = k.bucket AND s.settles AND CASE
+      WHEN s.cell_id = (SELECT h.cell_id FROM {cell}.payment_cells h WHERE h.here)
+        THEN o.created_at >= s.stored_at - interval '1 minute'
+      ELSE o.created_at <= s.stored_at AND k.created_at >= s.changed_at - interval '1 minute' END)
+  THEN 'note' ELSE 'offence' END,
+  format('instruction %s, key %s: outbox_id %s here, and %s in another cell', k.instruction_id,
   k.idempotency_key, o.outbox_id, k.outbox_id), 1
 FROM taken t
 JOIN {cell}.payment_arrived_keys k ON k.bucket = t.bucket AND k.version = t.version
