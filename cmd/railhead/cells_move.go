@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type cellMove struct {
 	Buckets      int         `json:"buckets"`
 	Participants int         `json:"participants"`
 	Keys         int64       `json:"keys"`
+	Stops        []string    `json:"stops,omitempty"` // in force in the new cell, in words
 	Map          cells.State `json:"map"`
 }
 
@@ -67,9 +69,9 @@ func cellMoveCommand() *cobra.Command {
 					return done.write(cmd, n, fmt.Sprintf("%d moves to cell %s were ended", ended, args[0]), err)
 				}
 				n, m, err := cells.Move(cmd.Context(), start, args[0], buckets, how, at)
-				done := cellMove{Act: "MOVE_BUCKETS", Cell: args[0], Buckets: m.Buckets, Participants: m.Participants, Keys: m.Keys}
-				return done.write(cmd, n, fmt.Sprintf("%d buckets were moved to cell %s, with %d participants and %d keys",
-					m.Buckets, args[0], m.Participants, m.Keys), err)
+				done := cellMove{Act: "MOVE_BUCKETS", Cell: args[0], Buckets: m.Buckets, Participants: m.Participants,
+					Keys: m.Keys, Stops: m.Stops}
+				return done.write(cmd, n, movedTo(args[0], m), err)
 			})
 		},
 	}
@@ -79,6 +81,16 @@ func cellMoveCommand() *cobra.Command {
 		"how long the participants of a bucket are refused until they can be moved; then the cell takes them again")
 	command.Flags().BoolVar(&cancel, "cancel", false, "end the moves that were not given yet")
 	return command
+}
+
+// movedTo is the last line of a move.
+func movedTo(cell string, m cells.Moved) string {
+	said := fmt.Sprintf("%d buckets were moved to cell %s, with %d participants and %d keys", m.Buckets, cell,
+		m.Participants, m.Keys)
+	if len(m.Stops) > 0 {
+		said += "; in force there: " + strings.Join(m.Stops, ", ")
+	}
+	return said
 }
 
 // write prints the cells that do not agree, and then the result. It returns the act's error.

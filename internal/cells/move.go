@@ -32,6 +32,8 @@ type Moved struct {
 	Buckets      int   // that the cell was given, or has now taken
 	Participants int   // of them
 	Keys         int64 // by which the cell answers repeated calls
+	// Stops are the pauses and closed gates in force in the cell that stop participants of the buckets, in words.
+	Stops []string
 }
 
 // A bucket that could not be packed is tried again after redrain, and then after twice as long each time, up to
@@ -82,7 +84,18 @@ func Move(
 		how.Said(fmt.Sprintf("bucket %d: cell %s takes it, with %d participants and %d keys", bucket, to, p.Participants,
 			p.Keys))
 	}
+	moved.Stops = stopsThere(ctx, n, to, buckets)
 	return n, moved, nil
+}
+
+// stopsThere are the pauses and closed gates of the new cell, in which the participants were not paused so far. The
+// buckets are moved, whether they can be read or not.
+func stopsThere(ctx context.Context, n *Operators, to string, buckets []int) []string {
+	stops, err := n.of(to).Conn.Stops(ctx, buckets)
+	if err != nil {
+		return []string{"what is paused or closed there is not known: " + err.Error()}
+	}
+	return stops
 }
 
 // answering is the error of leaving out cells of which one answers, and can't be read.

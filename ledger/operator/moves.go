@@ -106,6 +106,22 @@ func (o *Operator) HeldKeys(ctx context.Context, buckets []int) (held []HeldKeys
 	return held, nil
 }
 
+// Stops reads the pauses and closed gates in force here that stop participants of buckets, in words; the first 20.
+func (o *Operator) Stops(ctx context.Context, buckets []int) (stops []string, err error) {
+	err = o.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, o.db.SQL["stops_of_buckets"], buckets)
+		if err != nil {
+			return err
+		}
+		stops, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading what is paused or closed: %w", store.Refusal(err))
+	}
+	return stops, nil
+}
+
 // Arrived reports whether everything that was packed of a bucket is here. What is here in part stays.
 func (o *Operator) Arrived(ctx context.Context, bucket, version int, digest string) (all bool, err error) {
 	if err := o.bulk(ctx, "complete_arrival", &all, bucket, version, digest, false); err != nil {
