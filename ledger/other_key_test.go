@@ -2,8 +2,11 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/railhead-pay/railhead/internal/explain"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
@@ -89,11 +92,24 @@ func TestPaidByTheOtherCell(t *testing.T) {
 				case payment.Parked:
 					east.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second'
 						WHERE outbox_id = $1`, [16]byte(ids[n]))
+					line, err := openReader(t, east.Cell).Timeline(t.Context(), ids[n])
+					east.must(err)
+					if next := explain.NextStep(line); !strings.HasPrefix(next, "the reaper parks it as EXPIRED") {
+						t.Error(next)
+					}
 					ended, err := east.exec.Expire(t.Context(), "reaper", 10)
 					east.must(err)
 					same(t, "expired", len(ended), 1)
 				default:
 					east.record(told(sameKey, east.claimOne(ids[n]), payment.ResultRefusedFinal, ""))
+					line, err := openReader(t, east.Cell).Timeline(t.Context(), ids[n])
+					east.must(err)
+					if said := explain.Remedy(line); strings.Contains(said, "dead-letter replay") ||
+						!strings.Contains(said, "because another cell has its key, too, or may have it") {
+						t.Error(said)
+					}
+					_, err = east.operator().ReplayPayment(t.Context(), ids[n], time.Time{}, why)
+					refusedWith(t, "replay", err, "RH020", "cell west was settled to take its participant, and may have its key, too")
 				}
 			}
 			state := payment.Elsewhere
@@ -118,6 +134,10 @@ func TestPaidByTheOtherCell(t *testing.T) {
 
 			west.moves(east, "participant")
 			east.wantKnown("home again, 2", ids[2], reader.OutcomeUnknown)
+			if end == payment.Failed {
+				_, err := east.operator().ReplayPayment(t.Context(), ids[2], time.Time{}, why)
+				refusedWith(t, "replay", err, "RH020", "another cell has its key, too, as "+paid.OutboxID.String())
+			}
 			if end == payment.Parked {
 				return
 			}

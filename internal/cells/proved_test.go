@@ -43,6 +43,17 @@ func TestProvedAfterASettlement(t *testing.T) {
 	w.cells["EAST"].Exec(`UPDATE railhead.payment_outbox_keys SET created_at = created_at - interval '1 hour'`)
 	w.moves("west")
 	wantProofs("moved once more", "WEST", 0, 1)
-	w.cells["WEST"].Exec(`UPDATE railhead.payment_outbox_keys SET created_at = created_at - interval '1 hour'`)
+	// A gift carries keys and numbers. Those of this cell came back with the second one.
+	own := ` WHERE outbox_id IN (SELECT outbox_id FROM railhead.payment_outbox_keys)`
+	names = []string{"carried-keys"}
+	w.cells["WEST"].Exec(`UPDATE railhead.payment_outbox_keys SET created_at = created_at + interval '1 hour'`)
+	wantProofs("enqueued there after a gift", "WEST", 1, 0)
+	names = []string{"sequence"}
+	w.cells["WEST"].Exec(`ALTER TABLE railhead.payment_arrived_keys DISABLE TRIGGER ALL`)
+	w.cells["WEST"].Exec(`UPDATE railhead.payment_arrived_keys SET created_at = created_at + interval '1 hour'` + own)
+	wantProofs("enqueued there after a gift", "WEST", 1, 0)
+	names = []string{"carried-keys", "sequence"}
+	w.cells["WEST"].Exec(`UPDATE railhead.payment_arrived_keys SET created_at = created_at - interval '1 hour'` + own)
+	w.cells["WEST"].Exec(`UPDATE railhead.payment_outbox_keys SET created_at = created_at - interval '2 hours'`)
 	wantProofs("enqueued there before the settlement", "WEST", 1, 0)
 }

@@ -25,7 +25,7 @@ func ownNext(line reader.Timeline) string {
 		return putBackNext(line)
 	case line.IsOver():
 		ends := "ends"
-		if !line.RepeatsSince.IsZero() {
+		if !line.RepeatsSince.IsZero() || line.OtherCell != nil {
 			ends = "parks"
 		}
 		said := fmt.Sprintf("the reaper %s it as EXPIRED: it is over since %s, and is not claimed any more", ends,

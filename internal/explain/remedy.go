@@ -153,6 +153,7 @@ func unpaid(line reader.Timeline) string {
 // again describes how a payment that was not made can be tried again, and whether by a replay.
 func again(line reader.Timeline) (text string, replay bool) {
 	because := ""
+	word, _ := line.Certainty()
 	switch {
 	case line.WasDispatched():
 		because = "it was DISPATCHED before"
@@ -164,6 +165,8 @@ func again(line reader.Timeline) (text string, replay bool) {
 		because = "its payload is not the one that was enqueued (railhead prove)"
 	case line.NewID && line.MayHaveReachedRail():
 		because = "rail " + OrDash(line.RailType) + " requires a new id for another try"
+	case line.OtherCell != nil && word == reader.OutcomeUnknown:
+		because = "another cell has its key, too, or may have it"
 	case line.IsLate():
 		return "It had to be sent before " + Clock(line.ExpiresAt.Time) +
 			", which is past.\nTo try again, if its participant still wants it: railhead dead-letter replay " + seen(line) +
@@ -171,7 +174,7 @@ func again(line reader.Timeline) (text string, replay bool) {
 	default:
 		return "To try again: railhead dead-letter replay " + seen(line) + " --reason WHY", true
 	}
-	if word, _ := line.Certainty(); word == reader.OutcomeUnknown || line.ContradictedSince() {
+	if word == reader.OutcomeUnknown || line.ContradictedSince() {
 		return "It is not replayed, because " + because + ".\nFind out from the rail whether it was made. " +
 			"If not, close it first; then the participant enqueues it as a new instruction, to try again.", false
 	}

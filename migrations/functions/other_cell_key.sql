@@ -1,14 +1,15 @@
 -- other_cell_key(outbox_id uuid) -> (other_id uuid, other_no bigint, other_at timestamptz, cell text)
---   Whether another cell has, or may have, an instruction of its own with the key of this one: then the rows of this
---   cell do not prove that the payment was not made. No row: no. other_id, other_no and other_at are the outbox_id,
---   number and time of that instruction, which has come to this cell with its participant. If they are null, an operator
---   has settled that cell takes the bucket of the participant, this cell has stored the instruction before it knew of
---   that, and the keys of the other cell are not here: a caller may have repeated the call there. That is not said of
---   what had ended before the settlement, and was enqueued more than repeated_within before it.
+--   Whether another cell has, or may have, an instruction of its own with the key of this one, or with its
+--   instruction_id where second keys are not allowed: then the rows of this cell do not prove that the payment was not
+--   made. No row: no. other_id, other_no and other_at are the outbox_id, number and time of that instruction, which has
+--   come to this cell with its participant. If they are null, an operator has settled that cell takes the bucket of the
+--   participant, this cell has stored the instruction before the bucket came back to it, and the keys of the other cell
+--   are not here: a caller may have repeated the call there. That is not said of what had ended before the settlement,
+--   and was enqueued more than repeated_within before it.
 -- reads:   payment_cells, payment_outbox_keys, payment_arrived_keys, by instruction_id; payment_arrivals,
 --          payment_cell_changes, payment_outbox_settings, payment_outbox_pending, payment_outbox_attempts.   locks: nothing.
 -- called by: executor (before it expires an instruction), readers, operator (after a cancellation), payment_certainty,
---          known_call, outcome_feed.
+--          known_call, outcome_feed, replay_payment.
 CREATE OR REPLACE FUNCTION {cell}.other_cell_key(outbox_id uuid)
 RETURNS TABLE (other_id uuid, other_no bigint, other_at timestamptz, cell text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -32,7 +33,8 @@ BEGIN
   SELECT k.outbox_id, k.sequence_id, k.created_at INTO other_id, other_no, other_at
   FROM (
     SELECT k.* FROM {cell}.payment_arrived_keys k WHERE k.instruction_id = own.instruction_id OFFSET 0) k
-  WHERE k.idempotency_key = own.idempotency_key AND k.participant_id = own.participant_id AND k.outbox_id <> own.outbox_id
+  WHERE k.participant_id = own.participant_id AND k.outbox_id <> own.outbox_id
+    AND (k.idempotency_key = own.idempotency_key OR NOT (SELECT s.allow_second_key FROM {cell}.payment_outbox_settings s))
     AND (
       SELECT a.taken_at FROM {cell}.payment_arrivals a
       WHERE a.bucket = k.bucket AND a.version = k.version) IS NOT NULL
@@ -46,7 +48,10 @@ BEGIN
   FROM {cell}.payment_cell_changes o
   CROSS JOIN {cell}.payment_outbox_settings g
   WHERE o.bucket = {cell}.cell_bucket(own.participant_id) AND o.settles AND o.cell_id <> here
-    AND own.created_at <= o.stored_at
+    -- A call that had read the map before may have waited for its participant's row, and stored the instruction since.
+    AND own.created_at <= coalesce((
+      SELECT min(h.stored_at) FROM {cell}.payment_cell_changes h
+      WHERE h.bucket = o.bucket AND h.version > o.version AND h.cell_id = here), 'infinity')
     AND (own.created_at > o.changed_at - g.repeated_within
       OR EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1)
       OR EXISTS (

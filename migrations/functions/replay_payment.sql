@@ -12,7 +12,7 @@
 --          suspension is open; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
 --          payment_outbox_suspensions,
---          and what require_settled_server, forgotten_since, payment_certainty and pause_of read.
+--          and what require_settled_server, forgotten_since, payment_certainty, other_cell_key and pause_of read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then pending or letter.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL)
@@ -31,6 +31,7 @@ DECLARE
   version    integer; -- the version of the profile
   sends      record;
   told       record; -- reported sends that a restore forgot
+  other      record; -- the key in another cell
   doubted    boolean; -- some send may still be in progress
   key_window interval; -- the shortest one
   known_for interval; -- the longest key window
@@ -164,6 +165,15 @@ BEGIN
       MESSAGE = format('what became known after row %s called it %s contradicts that: the payment may have been made',
         last.attempt_no, last.state),
       HINT = 'Find out from the rail. If it was not made, close the dead letter first; then the participant '
+        'enqueues it again as a new instruction.';
+  END IF;
+  SELECT o.other_id, o.cell INTO other FROM {cell}.other_cell_key(replay_payment.outbox_id) o;
+  IF FOUND AND {cell}.payment_certainty(replay_payment.outbox_id, true) = 'OUTCOME_UNKNOWN' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = coalesce('another cell has its key, too, as ' || other.other_id, format(
+        'cell %s was settled to take its participant, and may have its key, too', other.cell))
+        || ': the payment may have been made there',
+      HINT = 'See what became of it there. If it was not made, close the dead letter first; then the participant '
         'enqueues it again as a new instruction.';
   END IF;
   IF whole.payload IS NULL THEN

@@ -50,7 +50,10 @@ WHERE b.mine AND NOT EXISTS (SELECT FROM taken t WHERE t.bucket = b.bucket AND t
 UNION ALL
 SELECT CASE WHEN EXISTS (
     SELECT FROM {cell}.payment_cell_changes s
-    WHERE s.bucket = k.bucket AND s.settles AND CASE
+    WHERE s.bucket = k.bucket AND s.settles AND NOT EXISTS ( -- a gift since then carries its keys
+      SELECT FROM {cell}.payment_cell_changes m
+      WHERE m.bucket = s.bucket AND m.version > s.version AND NOT m.settles
+        AND m.changed_at < greatest(o.created_at, k.created_at)) AND CASE
       WHEN s.cell_id = (SELECT h.cell_id FROM {cell}.payment_cells h WHERE h.here)
         THEN o.created_at >= s.stored_at - interval '1 minute'
       ELSE o.created_at <= s.stored_at AND k.created_at >= s.changed_at - interval '1 minute' END)

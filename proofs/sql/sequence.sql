@@ -62,7 +62,10 @@ SELECT k.participant_id, k.sequence_id, k.outbox_id,
       JOIN {cell}.payment_cell_changes s ON s.bucket = b.bucket
       CROSS JOIN LATERAL (SELECT CASE WHEN k.here THEN k.created_at ELSE o.created_at END AS own_at,
         CASE WHEN k.here THEN o.created_at ELSE k.created_at END AS other_at) t
-      WHERE s.settles AND CASE
+      WHERE s.settles AND NOT EXISTS ( -- a gift since then carries its numbers
+        SELECT FROM {cell}.payment_cell_changes m
+        WHERE m.bucket = s.bucket AND m.version > s.version AND NOT m.settles
+          AND m.changed_at < greatest(o.created_at, k.created_at)) AND CASE
         WHEN NOT k.here AND NOT o.here THEN least(t.own_at, t.other_at) <= s.stored_at
           AND greatest(t.own_at, t.other_at) >= s.changed_at - interval '1 minute'
         WHEN s.cell_id = (SELECT h.cell_id FROM {cell}.payment_cells h WHERE h.here)

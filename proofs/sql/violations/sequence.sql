@@ -33,7 +33,10 @@ WHERE n.sequence_id <> n.before + 1
           JOIN {cell}.payment_cell_changes s ON s.bucket = b.bucket
           CROSS JOIN LATERAL (SELECT CASE WHEN n.here THEN n.created_at ELSE o.created_at END AS own_at,
             CASE WHEN n.here THEN o.created_at ELSE n.created_at END AS other_at) t
-          WHERE s.settles AND CASE
+          WHERE s.settles AND NOT EXISTS ( -- a gift since then carries its numbers
+            SELECT FROM {cell}.payment_cell_changes m
+            WHERE m.bucket = s.bucket AND m.version > s.version AND NOT m.settles
+              AND m.changed_at < greatest(o.created_at, n.created_at)) AND CASE
             WHEN NOT n.here AND NOT o.here THEN least(t.own_at, t.other_at) <= s.stored_at
               AND greatest(t.own_at, t.other_at) >= s.changed_at - interval '1 minute'
             WHEN s.cell_id = (SELECT h.cell_id FROM {cell}.payment_cells h WHERE h.here)
