@@ -183,3 +183,47 @@ func TestSlowRepairs(t *testing.T) {
 	}
 	same(t, "fate", y.fate(good.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=1 unknown")
 }
+
+// TestSlowArchiveAtFault: while no row can be ended, and so slowly that a turn tries few of them, none is at fault.
+func TestSlowArchiveAtFault(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	states := make(map[payment.ID]string)
+	for range 20 {
+		states[y.enqueue()] = "XX000"
+	}
+	y.do(expireAll)
+	y.damage(states)
+	y.do(strings.Replace(slowly, "0.1", "0.3", 1))
+	r := y.reaper(func(c *reaper.Config) { quick(c); c.StoreTimeout = 1500 * time.Millisecond })
+	for turn := 1; turn <= 8; turn++ {
+		result, err := r.RunOnce(t.Context())
+		if err == nil || result.Quarantined > 0 {
+			t.Fatalf("turn %d: %d quarantined, %v", turn, result.Quarantined, err)
+		}
+	}
+}
+
+// TestOneSlowRepair: a claim whose repair fails after more than its share of the turn's time keeps no other one from
+// being repaired.
+func TestOneSlowRepair(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	r := y.reaper(func(c *reaper.Config) { c.StoreTimeout = 2 * time.Second })
+	const good = 3
+	for range good {
+		y.claimOne("worker")
+	}
+	bad := y.claimOne("worker")
+	y.age(claimTimeout + time.Second)
+	y.damage(map[payment.ID]string{bad.OutboxID: "XX000"})
+	y.do(strings.Replace(slowly, "0.1", "0.8", 1))
+	repaired := 0
+	for turn := 1; repaired < good; turn++ {
+		if turn > 10 {
+			t.Fatalf("%d of %d sound claims are repaired", repaired, good)
+		}
+		result, _ := r.RunOnce(t.Context()) // one repair fails in each
+		repaired += result.Repaired
+	}
+}

@@ -66,20 +66,20 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []outb
 	var turn eachAlone
 	// The first rows get half of the time, so that some behind them are tried in each turn.
 	half, until := service.Share(ctx, 2*turnShare), service.Share(ctx, turnShare)
-	if err := r.tryEach(ctx, result, ids, half, &turn); err != nil {
-		return turn.expired, err
-	}
-	if len(turn.expired) == 0 && len(turn.failed) > 0 && turn.locked < lockedMax {
-		behind, err := r.store.ExpiredIDs(ctx, behindMax)
-		if err != nil {
+	err = r.tryEach(ctx, result, ids, half, &turn)
+	if err == nil && len(turn.expired) == 0 && len(turn.failed) > 0 && turn.locked < lockedMax {
+		var behind []payment.ID
+		if behind, err = r.store.ExpiredIDs(ctx, behindMax); err != nil {
 			return nil, err
 		}
 		behind = r.suspects.Behind(behind, ids, &turn.untried, eachMax)
-		if err := r.tryEach(ctx, result, behind, until, &turn); err != nil {
-			return turn.expired, err
-		}
+		err = r.tryEach(ctx, result, behind, until, &turn)
 	}
+	// Also if the turn ends here: the next one goes on behind the row at which it did.
 	faulty, rest := r.suspects.Judge(turn.failed, turn.untried, len(turn.expired) > 0)
+	if err != nil {
+		return turn.expired, err
+	}
 	for _, each := range faulty {
 		if err := r.quarantine(ctx, result, each); err != nil {
 			return turn.expired, err
@@ -120,6 +120,7 @@ func (r *Reaper) tryEach(
 				turn.locked++
 			}
 		default:
+			turn.untried = append(turn.untried, ids[n+1:]...)
 			return err
 		}
 		if turn.locked == lockedMax {

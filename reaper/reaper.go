@@ -125,6 +125,8 @@ type Reaper struct {
 	partsHeld  bool         // another session kept them from being created the last time
 	suspects   service.Suspects
 	unrepaired map[payment.ID]bool // claims whose repair failed by itself
+	atOnce     int                 // repairs that are tried together; 0: all
+	cutAt      int                 // how many failed together when the time of this turn was used up; 0: none
 	once       service.Once
 	ready      service.Readiness
 	turnAt     service.Last  // of the last successful turn

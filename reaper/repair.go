@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -64,20 +65,37 @@ func (r *Reaper) recordAll(ctx context.Context, outcomes []payment.Outcome, resu
 		return false
 	})
 	var faults []error
+	r.cutAt = 0
 	for _, part := range [][]payment.Outcome{first, again} {
-		if len(part) > 0 {
-			faults = append(faults, r.record(ctx, part, service.Share(ctx, turnShare), result))
+		until, tried := service.Share(ctx, turnShare), false
+		for some := range slices.Chunk(part, cmp.Or(r.atOnce, max(len(part), 1))) {
+			if tried && time.Now().After(until) {
+				break // the next turn goes on with them
+			}
+			tried = true
+			faults = append(faults, r.record(ctx, some, until, result))
 		}
+	}
+	switch {
+	case r.cutAt > 0:
+		r.atOnce = r.cutAt / 2
+	case 2*r.atOnce <= atOnceMax:
+		r.atOnce *= 2
+	default:
+		r.atOnce = 0
 	}
 	return errors.Join(faults...)
 }
+
+// atOnceMax bounds how many repairs are tried together for as long as they grow again from fewer.
+const atOnceMax = 500
 
 // record appends the repairs. A commit of unknown result needs no treatment: what was recorded is
 // not stale in the next turn.
 //
 // A claim that can't be repaired because another open transaction has locked it delays no other.
 // Repairs that fail together are tried in halves, the younger half first, because a claim that is
-// stuck tends to be old. After this time no further halves are tried.
+// stuck tends to be old. After this time no further halves are tried, and the next turn tries half as many together.
 func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, until time.Time, result *Result) error {
 	turn, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Ordered: r.ordered()})
 	if errors.Is(err, outbox.ErrCommitUnknown) {
@@ -88,8 +106,12 @@ func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, until t
 		half := len(outcomes) / 2
 		return errors.Join(r.record(ctx, outcomes[half:], until, result), r.record(ctx, outcomes[:half], until, result))
 	case err != nil:
-		if len(outcomes) == 1 && refused(err) {
+		switch {
+		case !refused(err):
+		case len(outcomes) == 1:
 			r.unrepaired[outcomes[0].Claim.OutboxID] = true
+		default:
+			r.cutAt = len(outcomes)
 		}
 		return err
 	}

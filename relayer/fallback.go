@@ -41,16 +41,27 @@ func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 	}
 	total := 0
 	var failing []failingLane
-	names := l.inTurn(reserved)
+	var locked error
+	names, last := l.inTurn(reserved), l.endedAt
 	l.endedAt = ""
 	for _, name := range names {
 		if !l.mayGoOn(name, reserved[name].lane) {
 			continue
 		}
+		if name == last { // it may use up the rest of the time again
+			if err := l.isolateAll(ctx, sends, reserved, failing); err != nil {
+				return total, err
+			}
+			failing = nil
+		}
 		claimed, part, err := l.claimHalves(ctx, sends, name, reserved[name])
 		total += claimed
 		if err != nil {
 			l.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
+			if errors.Is(err, outbox.ErrLockTimeout) { // another session's lock, which need not delay the other lanes
+				l.endedAt, locked = name, err
+				continue
+			}
 			if !rejectedByServer(err) {
 				l.endedAt = name
 				return total, err
@@ -61,6 +72,17 @@ func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 		// Some rows were claimed and others not: a bad row would fail the next turn too.
 		failing = append(failing, failingLane{name: name, works: err == nil})
 	}
+	if err := l.isolateAll(ctx, sends, reserved, failing); err != nil {
+		return total, err
+	}
+	return total, locked
+}
+
+// isolateAll looks for single rows at fault in lanes that can't be claimed as they are, and stops those of which none
+// can.
+func (l *loop) isolateAll(
+	ctx, sends context.Context, reserved map[string]*reservation, failing []failingLane,
+) error {
 	for _, one := range failing {
 		switch tried, err := l.isolate(ctx, sends, one.name, reserved[one.name], one.works); {
 		case rejectedByServer(err):
@@ -69,10 +91,10 @@ func (l *loop) fallBack(ctx, sends context.Context, reserved map[string]*reserva
 				"rail_type", one.name, "tried", tried, "for", wait, "error", err)
 		case err != nil:
 			l.endedAt = one.name
-			return total, err
+			return err
 		}
 	}
-	return total, nil
+	return nil
 }
 
 // failingLane is a lane that can't be claimed, or not all that was asked for.
@@ -203,23 +225,23 @@ func (l *loop) isolate(
 	turn := eachAlone{works: works}
 	// The first rows get half of the time, so that some behind them are tried in each turn.
 	half, until := service.Share(ctx, 2*turnShare), service.Share(ctx, turnShare)
-	if err := l.claimEach(ctx, sends, name, slots, heads, half, &turn); err != nil {
-		return 0, err
-	}
-	if !turn.works && len(turn.failed) > 0 {
-		behind, err := l.store.DueIDs(ctx, name, behindHeads)
-		if err != nil {
+	err = l.claimEach(ctx, sends, name, slots, heads, half, &turn)
+	if err == nil && !turn.works && len(turn.failed) > 0 {
+		var behind []payment.ID
+		if behind, err = l.store.DueIDs(ctx, name, behindHeads); err != nil {
 			return 0, err
 		}
 		behind = suspects.Behind(behind, heads, &turn.untried, behindMax)
-		if err := l.claimEach(ctx, sends, name, slots, behind, until, &turn); err != nil {
-			return 0, err
-		}
+		err = l.claimEach(ctx, sends, name, slots, behind, until, &turn)
 	}
 	if turn.works {
 		l.lanes.works(name)
 	}
+	// Also if the turn ends here: the next one goes on behind the row at which it did.
 	faulty, rest := suspects.Judge(turn.failed, turn.untried, turn.works)
+	if err != nil {
+		return 0, err
+	}
 	for _, each := range faulty {
 		if err := l.quarantine(ctx, []payment.ID{each.ID}, each.Err); err != nil {
 			return 0, err
@@ -258,6 +280,7 @@ func (l *loop) claimEach(
 		case rejectedByServer(err):
 			turn.failed = append(turn.failed, service.Failed{ID: id, Err: err})
 		default:
+			turn.untried = append(turn.untried, ids[n+1:]...)
 			return err
 		}
 	}

@@ -56,6 +56,7 @@ func (w *world) awaitStop(r *running) {
 type stuckLane struct {
 	relayer.Store
 	claim func(context.Context) error
+	rail  string
 }
 
 func has(claim outbox.ClaimRequest, rail string) bool {
@@ -68,7 +69,7 @@ func has(claim outbox.ClaimRequest, rail string) bool {
 }
 
 func (s *stuckLane) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
-	if has(turn.Claim, "bank") {
+	if has(turn.Claim, s.rail) {
 		return outbox.TurnResult{}, &pgconn.PgError{Code: "XX000"}
 	}
 	return s.Store.Turn(ctx, turn)
@@ -77,7 +78,7 @@ func (s *stuckLane) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResu
 func (s *stuckLane) ClaimOnly(
 	ctx context.Context, claim outbox.ClaimRequest, only []payment.ID,
 ) ([]payment.Claim, error) {
-	if has(claim, "bank") {
+	if has(claim, s.rail) {
 		return nil, s.claim(ctx)
 	}
 	return s.Store.ClaimOnly(ctx, claim, only)
@@ -113,7 +114,7 @@ func TestStuckLaneStopsNoOther(t *testing.T) {
 			w.enqueueOn("later", "of another rail")
 			c := oneLoop()
 			c.StoreTimeout = 2 * time.Second
-			r := w.runWith(c, &stuckLane{Store: w.store, claim: claim}, w.notifier())
+			r := w.runWith(c, &stuckLane{Store: w.store, claim: claim, rail: "bank"}, w.notifier())
 			select {
 			case <-later.arrived:
 			case <-time.After(10 * c.StoreTimeout):
@@ -123,5 +124,51 @@ func TestStuckLaneStopsNoOther(t *testing.T) {
 				w.awaitStop(r)
 			}
 		})
+	}
+}
+
+// TestLockedLaneHidesNoDamagedRow: a damaged row is quarantined, and those behind it are claimed, while the claims of
+// another lane wait for the lock of another session in each turn.
+func TestLockedLaneHidesNoDamagedRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 16`))
+	later := newHesitant()
+	close(later.goOn)
+	w.second("later", later)
+	w.damage()
+	w.enqueue("bad-23514-1")
+	good := w.enqueue("good")
+	w.enqueueOn("later", "of another rail")
+	c := oneLoop()
+	c.FaultyAfter = 100 * time.Millisecond
+	w.runWith(c, &stuckLane{Store: w.store, rail: "later", claim: func(context.Context) error {
+		return fmt.Errorf("%w: %w", outbox.ErrLockTimeout, &pgconn.PgError{Code: "55P03"})
+	}}, w.notifier())
+	w.awaitClaim(good)
+}
+
+// TestTwoSlowRowsHideNoOther: rows that use up the time of a turn before it can end are passed over in the next one.
+func TestTwoSlowRowsHideNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 16`))
+	w.damage()
+	w.do(`DO $$ BEGIN EXECUTE (SELECT replace(pg_get_functiondef('railhead.refuse_in_a_test()'::regprocedure),
+		'RAISE EXCEPTION', 'PERFORM pg_sleep(0.6); RAISE EXCEPTION')); END $$`)
+	w.enqueue("bad-23514-1")
+	w.enqueue("bad-23514-2")
+	good := w.enqueue("good")
+	c := oneLoop()
+	c.StoreTimeout, c.FaultyAfter = 2*time.Second, 100*time.Millisecond
+	w.runWith(c, w.store, w.notifier())
+	w.awaitClaim(good)
+}
+
+// awaitClaim waits until a payment was claimed.
+func (w *world) awaitClaim(id payment.ID) {
+	w.t.Helper()
+	for begun := time.Now(); w.states(id) == ""; time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > 40*time.Second {
+			w.t.Fatal("the sound payment is never claimed")
+		}
 	}
 }

@@ -46,7 +46,9 @@ func TestStoredAfterASettlement(t *testing.T) {
 	if state != string(payment.Cancelled) || certainty != "OUTCOME_UNKNOWN" || other == "" {
 		t.Errorf("callers are told %s, %s; the cancellation says of the other cell: %q", state, certainty, other)
 	}
-	for how, got := range map[string]call{"alone": w.pays("EAST", "i1", "k1", "1"), "in a batch": w.paysBatch("EAST", "i1", "k1", "1")} {
+	for how, got := range map[string]call{
+		"alone": w.pays("EAST", "i1", "k1", "1"), "in a batch": w.paysBatch("EAST", "i1", "k1", "1"),
+	} {
 		if got.state != payment.Elsewhere {
 			t.Errorf("the repeated call, %s: %+v", how, got)
 		}

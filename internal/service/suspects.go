@@ -68,8 +68,8 @@ func (s *Suspects) Behind(rows, first []payment.ID, untried *[]payment.ID, most 
 //
 // A row is at fault at once if its error is about what it has (outbox.IsOfRow) and another row passed. By any other
 // error that may be the row's own (outbox.MayBeOfRow) it is at fault once it has failed in at least three turns in a
-// row, for After, while another row passed in one of them, or if at most Alone rows fail. Rows that are not among those
-// given are forgotten.
+// row, for After, while another row passed in one of them, or if at most Alone rows fail and all were tried. Rows that
+// are not among those given are forgotten.
 func (s *Suspects) Judge(turn []Failed, untried []payment.ID, passed bool) (faulty, rest []Failed) {
 	for _, id := range s.behind {
 		if !passed && !slices.Contains(untried, id) {
@@ -77,6 +77,7 @@ func (s *Suspects) Judge(turn []Failed, untried []payment.ID, passed bool) (faul
 		}
 	}
 	s.behind = nil
+	alone := len(turn) <= s.Alone && len(untried) == 0
 	before := s.rows
 	s.rows = make(map[payment.ID]suspect, len(turn))
 	for _, id := range untried {
@@ -100,7 +101,7 @@ func (s *Suspects) Judge(turn []Failed, untried []payment.ID, passed bool) (faul
 		}
 		one.failed++
 		one.passed = one.passed || passed
-		if one.failed >= suspectTurns && time.Since(one.since) >= s.After && (one.passed || len(turn) <= s.Alone) {
+		if one.failed >= suspectTurns && time.Since(one.since) >= s.After && (one.passed || alone) {
 			faulty = append(faulty, each)
 			continue
 		}
