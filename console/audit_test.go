@@ -53,11 +53,13 @@ func TestNewestResults(t *testing.T) {
 	s := serveBy(t, cell, console.Config{Cell: cell.Schema, ReportsFolder: folder}, console.Read, "")
 	client := s.login()
 	s.want(s.do(client, "GET", "/audit", nil), 200, "has none of this cell")
+	since := ""
 	file := func(name string, on proofs.Database, age time.Duration, results map[string]proofs.Status) {
 		t.Helper()
-		report := proofs.Report{Database: on, TakenAt: time.Now().Add(-age)}
+		report := proofs.Report{Database: on, TakenAt: time.Now().Add(-age), Since: since}
 		for proof, status := range results {
-			report.Proofs = append(report.Proofs, proofs.Result{Name: proof, Status: status, Seen: "seen in " + name})
+			report.Proofs = append(report.Proofs, proofs.Result{Name: proof, Ledger: proof != "schema", Status: status,
+				Seen: "seen in " + name})
 		}
 		text, err := report.File()
 		if err != nil {
@@ -86,6 +88,18 @@ func TestNewestResults(t *testing.T) {
 	file("mended.json", here, time.Minute, good)
 	if page := s.do(client, "GET", "/audit", nil); strings.Contains(page.text, "Failed by") {
 		t.Errorf("a failure that was checked again stays: %s", page.text)
+	}
+	since = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339Nano)
+	file("since.json", here, 0, map[string]proofs.Status{"schema": proofs.Passed, "rail-keys": proofs.Passed})
+	s.want(s.do(client, "GET", "/audit", nil), 200, "</time>, instructions since "+since+" alone</td>")
+	s.want(s.do(client, "GET", "/audit/proofs/rail-keys", nil), 200, ". Instructions since "+since+" alone</p>")
+	page := s.want(s.do(client, "GET", "/audit/proofs/schema", nil), 200, "seen in since.json</p>")
+	if strings.Contains(page.text, since) {
+		t.Errorf("a proof of the catalog is called one of instructions: %s", page.text)
+	}
+	page = s.do(client, "GET", "/audit", nil)
+	if n := strings.Count(page.text, "instructions since "); n != 1 {
+		t.Errorf("%d proofs are called ones of instructions: %s", n, page.text)
 	}
 }
 

@@ -86,27 +86,46 @@ type found struct {
 	Tone explain.Tone
 }
 
+// Since is the first moment of the instructions that it is about, as its report has it; empty: it is about all, or
+// about none, as one of the catalog is.
+func (f found) Since() string {
+	if !f.TakesSince() {
+		return ""
+	}
+	return f.Of.Since
+}
+
+func (f found) since() time.Time {
+	if f.Since() == "" {
+		return time.Time{}
+	}
+	return f.Of.since()
+}
+
 // newest is the newest result of a proof. A failure stays until a later report has checked at least the same: one of a
 // few proofs, or of instructions since a later time, takes back no failure that it did not look for.
 func (r reports) newest(name string) (shown found) {
 	var since time.Time // from when on instructions were checked again later
 	for _, report := range r.all {
 		result := report.resultOf(name)
-		switch {
-		case result == nil:
+		if result == nil {
 			continue
+		}
+		one := found{Result: result, Of: report, Tone: toneOf(result.Status)}
+		from := one.since()
+		switch {
 		case shown.Result == nil, shown.Status == proofs.NotRun && result.Status != proofs.NotRun:
-			shown = found{Result: result, Of: report, Tone: toneOf(result.Status)}
-		case result.Status == proofs.Failed && shown.Status != proofs.Failed && !covers(since, report.since()):
-			shown = found{Result: result, Of: report, Tone: toneOf(result.Status)}
+			shown = one
+		case result.Status == proofs.Failed && shown.Status != proofs.Failed && !covers(since, from):
+			shown = one
 		}
 		if result.Status == proofs.NotRun {
 			continue
 		}
-		if report.Since == "" {
+		if from.IsZero() {
 			break
 		}
-		if from := report.since(); since.IsZero() || from.Before(since) {
+		if since.IsZero() || from.Before(since) {
 			since = from
 		}
 	}

@@ -110,7 +110,7 @@ func TestFailureStays(t *testing.T) {
 			report := proofs.Report{TakenAt: night.Add(time.Duration(n) * time.Hour), Since: run.since,
 				Database: proofs.Database{Cell: "railhead"}}
 			if run.status != no {
-				report.Proofs = []proofs.Result{{Name: "sends", Status: run.status}}
+				report.Proofs = []proofs.Result{{Name: "sends", Ledger: true, Status: run.status}}
 			}
 			fileReport(t, folder, fmt.Sprintf("%d.json", n), report, same)
 		}
@@ -123,6 +123,36 @@ func TestFailureStays(t *testing.T) {
 		case got.Result == nil || got.Status != test.want || got.Of.File != fmt.Sprintf("%d.json", test.of):
 			t.Errorf("%s: %+v, want %s of run %d", name, got, test.want, test.of)
 		}
+	}
+}
+
+// TestSinceIsOfInstructions: a proof of the catalog checks the same in each report, whatever the instructions are that
+// the report is about, and so does that of the next numbers.
+func TestSinceIsOfInstructions(t *testing.T) {
+	t.Parallel()
+	since := night.Add(time.Hour).Format(time.RFC3339Nano)
+	for name, ledger := range map[string]bool{"schema": false, "tokens": false, "sequence-next": true} {
+		folder := t.TempDir()
+		file := func(file, since string, after time.Duration, status proofs.Status) {
+			t.Helper()
+			result := proofs.Result{Name: name, Ledger: ledger, Status: status}
+			fileReport(t, folder, file, proofs.Report{TakenAt: night.Add(after), Since: since,
+				Database: proofs.Database{Cell: "railhead"}, Proofs: []proofs.Result{result}}, same)
+		}
+		shown := func(status proofs.Status, of string) {
+			t.Helper()
+			got := reportsOf(folder, "railhead", here).newest(name)
+			if got.Status != status || got.Of.File != of || got.Since() != "" {
+				t.Errorf("%s: %s of %s, since %q, want %s of %s", name, got.Status, got.Of.File, got.Since(), status, of)
+			}
+		}
+		file("weekly.json", "", 0, proofs.Failed)
+		file("nightly.json", since, 2*time.Hour, proofs.Passed)
+		shown(proofs.Passed, "nightly.json")
+		file("tonight.json", since, 3*time.Hour, proofs.Failed)
+		shown(proofs.Failed, "tonight.json")
+		file("mended.json", since, 4*time.Hour, proofs.NotRun)
+		shown(proofs.Failed, "tonight.json")
 	}
 }
 

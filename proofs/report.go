@@ -42,6 +42,10 @@ type Result struct {
 	TookMS     int64    `json:"took_ms"`
 }
 
+// TakesSince reports whether Options.Since leaves instructions out of it. It does of no proof of the catalog, and the
+// next number of a participant is compared with its last one, whenever that was given.
+func (r *Result) TakesSince() bool { return r.Ledger && r.Name != sequenceNext }
+
 // Database is the database on which the proofs were run.
 type Database struct {
 	SystemIdentifier string `json:"system_identifier"` // of the cluster; empty if the login can't read it

@@ -54,6 +54,22 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// TestTakesSince: a report says of each proof whether its first moment leaves instructions out.
+func TestTakesSince(t *testing.T) {
+	t.Parallel()
+	conn := database(t, nil).Conn(t, "")
+	since := prove(t, conn, proofs.Options{Names: []string{"sequence"}}).TakenAt
+	for _, result := range prove(t, conn, proofs.Options{Behaviour: true, Since: since}).Proofs {
+		status := proofs.Passed
+		if result.TakesSince() {
+			status = proofs.Empty
+		}
+		if result.Status != status {
+			t.Errorf("%s, of which nothing was enqueued since, is %s, want %s", result.Name, result.Status, status)
+		}
+	}
+}
+
 // TestSinceByTheServersClock: the clock of the machine of prove decides nothing.
 func TestSinceByTheServersClock(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func streamProofs() []Proof {
 			Ledger:     true, whole: proveSequence, script: violations("sequence"),
 		},
 		{
-			Name: "sequence-next", Promise: strict,
+			Name: sequenceNext, Promise: strict,
 			Shows:    "The next number of every participant is the one after its last",
 			Expected: "n + 1",
 			Reads: []string{"payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
@@ -41,6 +41,8 @@ func streamProofs() []Proof {
 		orderProof(),
 	}
 }
+
+const sequenceNext = "sequence-next"
 
 // stream is the position in the numbers of one participant.
 type stream struct {
