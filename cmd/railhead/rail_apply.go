@@ -76,8 +76,9 @@ type fieldChange struct {
 	To    string `json:"to"`
 }
 
-// applyRails puts the profiles of a file in force. What rail check refuses of it is not an error for rails whose
-// profiles are in force and stay, which go on in any case.
+// applyRails puts the profiles of a file in force. What rail check refuses of a rail whose profile is in force and
+// stays keeps no other rail of the file from that. It is returned at the end, so that no script starts relayers with
+// the file.
 func applyRails(
 	cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, refused error, reason string,
 	dryRun, anyBuild bool,
@@ -86,14 +87,8 @@ func applyRails(
 	if err != nil {
 		return err
 	}
-	if refused != nil {
-		for n := range changes {
-			if changes[n].Changed && len(file.Rails[n].Tolerated(file.Rails[n].Profile)) > 0 {
-				return refused
-			}
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(),
-			"note: rails whose profiles are in force and stay go on with what rail check refuses: %s\n", refused)
+	if refused != nil && !soundChange(file, changes) {
+		return refused
 	}
 	budget, err := operator.TimeBudget(cmd.Context())
 	if err != nil {
@@ -138,9 +133,30 @@ func applyRails(
 		}
 	}
 	if o.json {
-		return o.document(changes)
+		if err := o.document(changes); err != nil {
+			return err
+		}
 	}
-	return nil
+	switch {
+	case refused == nil:
+		return nil
+	case dryRun:
+		return fmt.Errorf("profiles that change can be put in force; refused of rails whose profiles stay: %w", refused)
+	default:
+		return fmt.Errorf("profiles that changed are in force; refused of rails whose profiles stay: %w", refused)
+	}
+}
+
+// soundChange reports whether a profile changes, and none of a rail of which rail check refuses something.
+func soundChange(file railconfig.File, changes []railChange) bool {
+	sound := false
+	for n, rail := range file.Rails {
+		if changes[n].Changed && len(rail.Tolerated(rail.Profile)) > 0 {
+			return false
+		}
+		sound = sound || changes[n].Changed
+	}
+	return sound
 }
 
 // notApplied adds to the error that ended the command the rails after that one whose profiles were to change.
