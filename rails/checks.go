@@ -142,7 +142,7 @@ func (c Checks) validate() []error {
 		refuse("checks.required has %d paths, more than %d", len(c.Required), maxRequired)
 	}
 	for n, path := range c.Required {
-		if err := jsondoc.CheckPath(path); err != nil {
+		if err := jsondoc.CheckPayloadPath(path); err != nil {
 			refuse("checks.required[%d]: %w", n, err)
 		}
 	}
@@ -173,7 +173,7 @@ func (r AmountRange) bounds(currency string) (low, high int64, err error) {
 
 func (r FieldRule) validate() error {
 	var all []error
-	if err := jsondoc.CheckPath(r.Field); err != nil {
+	if err := jsondoc.CheckPayloadPath(r.Field); err != nil {
 		all = append(all, fmt.Errorf("field: %w", err))
 	}
 	rules := []Rule{RuleIBAN, RuleBIC, RuleABA, RulePattern, RulePresent}

@@ -111,8 +111,9 @@ func TestEveryContradictionAtOnce(t *testing.T) {
 		HTTP: map[string]codes.Class{"503": "MAYBE"}}
 	p.Checks = Checks{
 		Currencies: []string{"EURO"}, Amounts: map[string]AmountRange{"EUR": {Min: "10", Max: "1"}},
-		Exponents: map[string]int{"UGX": 20}, Fields: []FieldRule{{Field: "a..b", Rule: "LUHN", Pattern: "("}},
-		Required: []string{"debtor", "a..b"},
+		Exponents: map[string]int{"UGX": 20}, Fields: []FieldRule{{Field: "a..b", Rule: "LUHN", Pattern: "("},
+			{Field: "items.00000.id", Rule: RuleIBAN}},
+		Required: []string{"debtor", "a..b", "items.00000.id"},
 	}
 	p.Order, p.OnBadEnd = "SORTED", "PANIC"
 	p.Participants = map[string]Order{"p1": "SORTED"}
@@ -124,7 +125,7 @@ func TestEveryContradictionAtOnce(t *testing.T) {
 		"version", "resend_on_unknown", "retry.max_sends", "timeouts.body", "concurrency", "rate.per_second",
 		"breaker.failure_ratio", "breaker.minimum_requests", "breaker.window", "breaker.open_for", "breaker.half_open_max",
 		"codes", "codes.http", "checks.currencies[0]", "checks.amounts.EUR", "checks.exponents.UGX", "checks.fields[0]",
-		"checks.required[1]", "order", "order_on_bad_end", "order_participants",
+		"checks.fields[1]", "checks.required[1]", "checks.required[2]", "order", "order_on_bad_end", "order_participants",
 	} {
 		if !strings.Contains(err.Error(), "\n"+field) && !strings.Contains(err.Error(), ": "+field) {
 			t.Errorf("%s is not named in:\n%v", field, err)

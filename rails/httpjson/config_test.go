@@ -1,6 +1,9 @@
 package httpjson_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -124,5 +127,27 @@ func TestOpenRefuses(t *testing.T) {
 	facts.Codes = rails.Codes{Table: "unknown"}
 	if _, err := httpjson.Open(config(t, "http://127.0.0.1:1"), facts, getenv); err == nil {
 		t.Error("a profile that is not valid")
+	}
+}
+
+// TestNumberInAPath: a key of an object in an answer may be a number of five digits. In a path into the payload, where
+// the enqueue takes it for an index, it is refused.
+func TestNumberInAPath(t *testing.T) {
+	bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"id": "b-1", "reference": %q, "result": {"20022": {"state": "EXECUTED"}}}`,
+			r.Header.Get("Idempotency-Key"))
+	}))
+	defer bank.Close()
+	c := config(t, bank.URL)
+	c.Send.Response.Status, c.Inquiry.Response.Status = "result.20022.state", "result.20022.state"
+	rail := open(t, c, profile())
+	if result := rail.Send(t.Context(), instruction(t)); result.Result != payment.ResultAccepted {
+		t.Errorf("the answer is read as %+v", result)
+	}
+	c.Send.Body["creditor"] = "payload.items.00000.id?"
+	_, err := httpjson.Open(c, profile(), getenv)
+	if err == nil || !strings.Contains(err.Error(), "send.body field creditor") {
+		t.Errorf("an index of five digits into the payload: %v", err)
 	}
 }

@@ -84,7 +84,7 @@ func compileSource(text, at string, known fieldSet, all *[]error) templateNode {
 	path, isPayload := strings.CutPrefix(name, payloadPrefix)
 	switch {
 	case isPayload && slices.Contains(known, payloadSources):
-		if err := jsondoc.CheckPath(path); err != nil {
+		if err := jsondoc.CheckPayloadPath(path); err != nil {
 			*all = append(*all, fmt.Errorf("field %s: %w", at, err))
 		}
 	case !slices.Contains(known, name):

@@ -160,7 +160,7 @@ var notFields = []string{
 	"instruction_id", "participant_id", "rail_key", "amount.decimal", "amount.trimmed", "amount.minor",
 	"amount.minor_text", "amount.number", "payload.amount", "payload.currency",
 	// values, paths into documents and files
-	"timestamp.body", "creditor.iban", "items.0.id", "rails.yaml",
+	"timestamp.body", "creditor.iban", "items.0.id", "result.20022.state", "rails.yaml",
 	// settings of the cell
 	"start_within", "record_within", "claim_timeout",
 	// settings of a stream and of its servers

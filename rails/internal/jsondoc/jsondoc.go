@@ -168,26 +168,37 @@ func index(key string) int {
 	return n
 }
 
-// CheckPath returns an error if a dotted path is invalid. It refuses an index with a sign or blanks
-// before it, or of more digits than Find reads, of which Find finds nothing: PostgreSQL takes it as a
-// number, and counts a negative one from the end.
+// CheckPath returns an error if a dotted path is invalid, be it into an answer of a rail or into a payload. It refuses
+// an index with a sign or blanks before it, of which Find finds nothing in an array.
 func CheckPath(path string) error {
 	keys := strings.Split(path, ".")
 	if path == "" || len(path) > 200 || slices.Contains(keys, "") {
 		return fmt.Errorf("%q is no dotted path such as creditor.iban", path)
 	}
 	for _, key := range keys {
-		number := strings.TrimLeft(key, " \t\n\v\f\r+-")
-		switch {
-		case number == "" || strings.Trim(number, "0123456789") != "":
-		case number != key:
+		if digits := strings.TrimLeft(key, " \t\n\v\f\r+-"); digits != key && isNumber(digits) {
 			return fmt.Errorf("%q has the index %q, must be digits alone: 0 is the first", path, key)
-		case len(key) > indexDigits:
+		}
+	}
+	return nil
+}
+
+// CheckPayloadPath is like CheckPath, and refuses an index of more digits than Find reads, too: PostgreSQL, which reads
+// a payload at the enqueue, takes it for one. It takes one with a sign for a number as well, and counts a negative one
+// from the end.
+func CheckPayloadPath(path string) error {
+	if err := CheckPath(path); err != nil {
+		return err
+	}
+	for key := range strings.SplitSeq(path, ".") {
+		if len(key) > indexDigits && isNumber(key) {
 			return fmt.Errorf("%q has the index %q, must have at most %d digits", path, key, indexDigits)
 		}
 	}
 	return nil
 }
+
+func isNumber(key string) bool { return key != "" && strings.Trim(key, "0123456789") == "" }
 
 // AppendValue encodes a value of Doc in its canonical form: keys sorted, no white space, no HTML
 // escapes, numbers as their digits.

@@ -2,6 +2,7 @@ package jsondoc
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -30,26 +31,47 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestPathOfAnIndex: what PostgreSQL takes as an index into an array, and Find does not, is no path.
+// TestPathOfAnIndex: what PostgreSQL takes as an index into an array, and Find does not, is no path into a payload. One
+// into an answer, which Find alone reads, may have a longer number as a key of an object.
 func TestPathOfAnIndex(t *testing.T) {
-	doc, err := Parse([]byte(`{"items":[{"id":"x"}]}`))
+	doc, err := Parse([]byte(`{"items":[{"id":"x"}],"result":{"20022":{"state":"OK"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
 		"items.0.id", "items.00.id", "items.9999", "a-1", "a12345", "-", "-1a", "2024-01", "a b", "+",
 	} {
-		if err := CheckPath(path); err != nil {
+		if err := errors.Join(CheckPath(path), CheckPayloadPath(path)); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, path := range []string{"items.-1.id", "items.+0.id", "items. 0.id", "items.\v0.id", "items.-0.id", "-1",
-		"items.00000.id", "items.10000", "items.99999999999"} {
-		if err := CheckPath(path); err == nil || !strings.Contains(err.Error(), "index") {
+	refused := func(path string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "index") {
 			t.Errorf("%q: %v", path, err)
 		}
+	}
+	for _, path := range []string{"items.-1.id", "items.+0.id", "items. 0.id", "items.\v0.id", "items.-0.id", "-1"} {
+		refused(path, CheckPath(path))
+		refused(path, CheckPayloadPath(path))
 		if got, ok := doc.Text(path); ok {
 			t.Errorf("%q is the text %q", path, got)
+		}
+	}
+	for path, want := range map[string]string{
+		"items.00000.id": "", "items.10000": "", "items.99999999999": "", "result.20022.state": "OK",
+	} {
+		refused(path, CheckPayloadPath(path))
+		if err := CheckPath(path); err != nil {
+			t.Errorf("%s in an answer: %v", path, err)
+		}
+		if got, ok := doc.Text(path); got != want || ok != (want != "") {
+			t.Errorf("%q is the text %q, want %q", path, got, want)
+		}
+	}
+	for _, path := range []string{"", "a..b", ".", strings.Repeat("a", 201)} {
+		if CheckPath(path) == nil || CheckPayloadPath(path) == nil {
+			t.Errorf("%q is a path", path)
 		}
 	}
 }
