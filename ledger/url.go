@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -9,18 +10,22 @@ import (
 var (
 	errTwoAts = errors.New("the connection string has more than one @: write each @ of a password, or of a name, as %40")
 	errSlash  = errors.New("the connection string has a / before its @: write each / of a password, or of a name, as %2F")
-	errPair   = errors.New("the connection string has a parameter that is not of the form name=value: write each @, / " +
-		"and ? of a password as %40, %2F and %3F, and each & and = of a value as %26 and %3D")
+
 	errKeywords = errors.New("the connection string is neither a URL that begins with postgres:// nor a list of " +
 		`name=value: put a value with a blank in single quotation marks, and write each ' and \ of it as \' and \\`)
 )
 
 // withAt are the parameters of a URL whose value may have an "@" that is not escaped.
 var withAt = []string{"user", "password", "application_name", "options", "host", "passfile", "sslcert", "sslkey",
-	"sslrootcert", "sslpassword"}
+	"sslrootcert", "sslpassword", "servicefile", "krbspn"}
+
+// withoutAt are other parameters of PostgreSQL's own programs.
+var withoutAt = []string{"port", "dbname", "connect_timeout", "sslmode", "sslsni", "sslnegotiation", "sslcertmode",
+	"service", "krbsrvname", "target_session_attrs", "channel_binding", "require_auth", "client_encoding"}
 
 // CheckURL refuses a connection string in which part of a password is taken for something else, as for a host or a
-// database: that is shown in errors, and names are asked of DNS. Its own errors have no part of the string.
+// database: that is shown in errors, and names are asked of DNS. Its own errors have no part of the string but the name
+// of a parameter that is known.
 func CheckURL(text string) error {
 	for _, scheme := range []string{"postgres://", "postgresql://"} {
 		if rest, isURL := strings.CutPrefix(text, scheme); isURL {
@@ -48,10 +53,23 @@ func checkURL(rest string) error {
 		name, value, _ := strings.Cut(pair, "=")
 		if strings.Count(pair, "=") != 1 || !isKeyword(name) ||
 			strings.Contains(value, "@") && !slices.Contains(withAt, name) {
-			return errPair
+			return errPair(pair, name)
 		}
 	}
 	return nil
+}
+
+// errPair is about a parameter of a URL. It names those that are known alone: any other name may be part of a password.
+func errPair(pair, name string) error {
+	which := "a parameter"
+	switch {
+	case pair == "":
+		which = "an empty parameter"
+	case slices.Contains(withAt, name), slices.Contains(withoutAt, name):
+		which = "the parameter " + name
+	}
+	return fmt.Errorf("the connection string has %s, which is not of the form name=value: write each @, / and ? of a "+
+		"password as %%40, %%2F and %%3F, and each & and = of a value as %%26 and %%3D", which)
 }
 
 const blanks = " \t\n\r\v\f"

@@ -33,6 +33,32 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
+// TestParametersOfAURL: of these parameters those are refused that pgx refuses, as libpq does, and no others; the error
+// names one that is known.
+func TestParametersOfAURL(t *testing.T) {
+	t.Parallel()
+	for query, named := range map[string]string{
+		"options=-csearch_path=secret": "the parameter options", "password=c2VjcmV0secret==": "the parameter password",
+		"user=a&sslrootcert=/etc/secret=y.pem": "the parameter sslrootcert", "sslmode": "the parameter sslmode",
+		"sslmode=disable&&connect_timeout=5": "an empty parameter", "&sslmode=disable": "an empty parameter",
+		"secret=b=c": "a parameter", "password=a&secret": "a parameter",
+		"options=-csearch_path%3Dx": "", "password=YWJj%3D%3D": "",
+		"krbspn=postgres/h@EXAMPLE.ORG": "", "servicefile=/etc/pg@home/services": "", "passfile=/etc/x%3Dy": "",
+	} {
+		text := "postgres://u:p@h/db?" + query
+		err := ledger.CheckURL(text)
+		if _, refused := pgx.ParseConfig(text); (refused != nil) != (named != "") {
+			t.Errorf("%s: pgx: %v", text, refused)
+		}
+		switch {
+		case named == "" && err == nil:
+		case named == "" || err == nil || !strings.Contains(err.Error(), "has "+named+", which is") ||
+			strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: %v, want %q", text, err, named)
+		}
+	}
+}
+
 // TestPasswordIsNothingElse: with any two special characters in a password, no part of it becomes a host, a user, a
 // database or a parameter.
 func TestPasswordIsNothingElse(t *testing.T) {
