@@ -296,6 +296,43 @@ func TestLostPaymentKeepsItsMonth(t *testing.T) {
 	}
 }
 
+// TestReferencesOfADetachedMonth: the references under which the rail executed the payments of a month are no evidence
+// of another payment after it has left, as they were none before, and count once if it leaves again.
+func TestReferencesOfADetachedMonth(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	one, two, kept := d.enqueue(), d.enqueue(), d.enqueue()
+	d.record(told(never, d.claimOne(one), payment.ResultAccepted, "ref-1"))
+	d.record(told(never, d.claimOne(two), payment.ResultRefusedFinal, "ref-2"))
+	same(t, "late", d.late(callback(two, payment.ResultExecuted, "ref-3")), payment.VerdictConflict)
+	_, err := d.operator().ResolvePayment(t.Context(), two, stated("ref-3"))
+	d.must(err)
+	d.record(told(never, d.claimOne(kept), payment.ResultAccepted, "ref-5"))
+	r := newRetention(d, one)
+	r.age()
+	d.do(r.Detach)
+	d.do(r.Attach)
+	d.do(r.Detach)
+	same(t, "references", d.text(`SELECT string_agg(rail_reference, ' ' ORDER BY rail_reference)
+		FROM railhead.payment_retired_references WHERE rail_type = 'bank'`), "ref-1 ref-3 ref-5")
+
+	o := d.operator()
+	for reference, of := range map[string]payment.ID{"ref-1": one, " ref-3 ": two, "ref-5": kept} {
+		_, err = o.ResolvePayment(t.Context(), d.enqueue(), stated(reference))
+		refusedWith(t, reference, err, "RH020", "the rail's reference is that of "+of.String()+", which was executed")
+	}
+	// That of a refusal is none, nor that of another rail; what the rail itself gave to both may be either's.
+	_, err = o.ResolvePayment(t.Context(), d.enqueue(), stated("ref-2"))
+	d.must(err)
+	d.do(`INSERT INTO railhead.payment_retired_references VALUES ($1, 'another', 'ref-4')`, [16]byte(one))
+	_, err = o.ResolvePayment(t.Context(), d.enqueue(), stated("ref-4"))
+	d.must(err)
+	both := answered(d, payment.ResultRefusedFinal)
+	same(t, "late", d.late(callback(both.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictConflict)
+	_, err = o.ResolvePayment(t.Context(), both.OutboxID, stated("ref-1"))
+	d.must(err)
+}
+
 // TestRetiredIsNotLost: a payment whose rows are missing while its month is attached is called lost, as the proof
 // nothing-lost calls it, and one whose month was detached is not.
 func TestRetiredIsNotLost(t *testing.T) {

@@ -13,7 +13,7 @@ var (
 	instructionTables = []string{
 		"payment_outbox_keys", "payment_outbox_pending.outbox_id", "payment_outbox_attempts.outbox_id",
 		"v_outbox_pending.payload", "v_outbox_attempts.payload", "payment_dead_letters",
-		"payment_outbox_claims", "payment_operator_log", "payment_outbox_contradictions",
+		"payment_outbox_claims", "payment_operator_log", "payment_outbox_contradictions", "payment_retired_references",
 		"payment_outbox_settings.claim_timeout_ms", "outbox_heartbeats", "payment_rail_profiles",
 	}
 	instructionFiles = []string{

@@ -137,6 +137,24 @@ func TestEvidenceIsNoted(t *testing.T) {
 		"; under a reference that payment ") != 1 {
 		t.Errorf("of a reference that the rail gave to another payment the notes say %q", said)
 	}
+	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_retired_references (outbox_id, rail_type, rail_reference)
+		SELECT '00000000-0000-7000-8000-000000000001', o.rail_type, 'of a month that left'
+		FROM railhead.payment_operator_log l JOIN railhead.payment_outbox_attempts o USING (outbox_id) WHERE l.act = 'RESOLVE'
+		LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
+		SELECT 'RESOLVE', 'x', l.outbox_id, 'why',
+			jsonb_build_object('executed', true, 'document', 'letter', 'rail_reference', r.rail_reference)
+		FROM railhead.payment_retired_references r JOIN railhead.payment_outbox_attempts o USING (rail_type)
+		JOIN railhead.payment_operator_log l ON l.outbox_id = o.outbox_id AND l.act = 'RESOLVE' LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor),
+		proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); !strings.Contains(said,
+		"; under a reference that payment 00000000-0000-7000-8000-000000000001 has too") {
+		t.Errorf("of a reference of a month that left the notes say %q", said)
+	}
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
 		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "ticket"}'
 		FROM (SELECT outbox_id FROM railhead.payment_operator_log
@@ -145,7 +163,7 @@ func TestEvidenceIsNoted(t *testing.T) {
 	}
 	// None of them hides behind others: the report has them all.
 	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
-	want(t, "notes of many resolutions", len(notes), resolved+43)
+	want(t, "notes of many resolutions", len(notes), resolved+44)
 	want(t, "notes of those by ticket", len(slices.DeleteFunc(notes,
 		func(note string) bool { return !strings.HasSuffix(note, ", ticket") })), 40)
 }

@@ -198,7 +198,7 @@ func (d *desk) psql(t *testing.T, e example) {
 	login := d.logins["ingest"]
 	switch {
 	case strings.HasPrefix(e.text, "ALTER ROLE"), strings.HasPrefix(e.text, "CREATE SCHEMA"),
-		strings.Contains(e.text, "payment_event_endpoints"):
+		strings.Contains(e.text, "payment_event_endpoints"), strings.Contains(e.text, "retire_references(c.oid)"):
 		login = d.logins["admin"]
 	case strings.Contains(e.text, "reveal_payload"):
 		login = d.logins["operator"]

@@ -20,14 +20,14 @@
 --
 --   Evidence must not be older than its subject: the instruction if it was executed, its last send
 --   if it was not, each by the earliest date anywhere on Earth. A reference under which the rail
---   executed another payment is not evidence of this one, unless the rail gave it for this one in a row that no
---   operator wrote. Spaces around a reference are removed.
+--   executed another payment, also one of a month that has left the archive, is not evidence of this one, unless the
+--   rail gave it for this one in a row that no operator wrote. Spaces around a reference are removed.
 -- returns: the state after the act.
 -- errors:  RH002 without a reason, a document or (if executed) a rail reference, if one of them
 --          is too long, or with a future date; RH010 unknown instruction;
 --          RH020 it can't be resolved, with the reason;
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, and what sends_of,
+-- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_retired_references, and what sends_of,
 --          require_rails_word and open_dead_letters read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
 --          payment_order_marks, payment_operator_log.
@@ -166,14 +166,22 @@ BEGIN
       (SELECT k.rail_type FROM {cell}.payment_outbox_attempts k WHERE k.outbox_id = resolve_payment.outbox_id LIMIT 1));
     -- If two operators use one statement, the second sees the row of the first.
     PERFORM pg_advisory_xact_lock(hashtextextended('{cell}.reference ' || on_rail || ' ' || reference, 0));
-    SELECT a.outbox_id INTO other FROM {cell}.payment_outbox_attempts a
-    WHERE a.rail_reference = reference AND a.outbox_id <> resolve_payment.outbox_id AND a.rail_type = on_rail
-      AND (a.state = 'DISPATCHED' OR a.result = 'EXECUTED')
-      AND NOT EXISTS (
-        SELECT FROM {cell}.payment_outbox_attempts own
-        WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference
-          AND own.error_code IS DISTINCT FROM 'RESOLVED')
-    LIMIT 1;
+    IF NOT EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts own
+      WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference
+        AND own.error_code IS DISTINCT FROM 'RESOLVED')
+    THEN
+      SELECT a.outbox_id INTO other FROM {cell}.payment_outbox_attempts a
+      WHERE a.rail_reference = reference AND a.outbox_id <> resolve_payment.outbox_id AND a.rail_type = on_rail
+        AND (a.state = 'DISPATCHED' OR a.result = 'EXECUTED')
+      LIMIT 1;
+      -- After the archive: a month that leaves it meanwhile has its references kept by then.
+      IF other IS NULL THEN
+        SELECT r.outbox_id INTO other FROM {cell}.payment_retired_references r
+        WHERE r.rail_reference = reference AND r.outbox_id <> resolve_payment.outbox_id AND r.rail_type = on_rail
+        LIMIT 1;
+      END IF;
+    END IF;
     IF other IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('the rail''s reference is that of %s, which was executed: it is not evidence of %s', other,

@@ -15,7 +15,8 @@ kept AS (
   FROM relations r
   WHERE r.stands_for IN ('payment_outbox_attempts', 'payment_outbox_instructions', 'payment_outbox_keys',
     'payment_operator_log', 'payment_rail_profiles', 'payment_accepted_timelines', 'payment_api_calls',
-    'payment_outbox_contradictions', 'payment_cells', 'payment_cell_changes', 'payment_cell_checks')
+    'payment_outbox_contradictions', 'payment_cells', 'payment_cell_changes', 'payment_cell_checks',
+    'payment_retired_references')
 )
 SELECT 'UPDATE' AS verb, 'table' AS kind, k.name, '' AS col, format('UPDATE %s SET %I = %I WHERE false', k.ident, k.col,
   k.col) AS statement, false AS partition FROM kept k
@@ -27,6 +28,6 @@ FROM relations r
 WHERE r.stands_for IN (
   'payment_outbox_attempts', 'payment_outbox_instructions', 'payment_outbox_keys', 'payment_operator_log',
     'payment_rail_profiles', 'payment_accepted_timelines', 'payment_api_calls', 'payment_outbox_contradictions',
-    'payment_cells', 'payment_cell_changes', 'payment_cell_checks', 'payment_buckets',
+    'payment_cells', 'payment_cell_changes', 'payment_cell_checks', 'payment_retired_references', 'payment_buckets',
   'payment_outbox_pending', 'participant_outbox_sequences', 'payment_outbox_claims', 'payment_dead_letters')
 ORDER BY 3, 1

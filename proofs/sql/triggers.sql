@@ -21,6 +21,7 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_rail_profiles', 'payment_rail_profiles_append_only', 58, 'refuse_change', 'A', false),
     ('payment_operator_log', 'payment_operator_log_append_only', 58, 'refuse_change', 'A', false),
     ('payment_accepted_timelines', 'payment_accepted_timelines_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_retired_references', 'payment_retired_references_append_only', 58, 'refuse_change', 'A', false),
     ('payment_api_calls', 'payment_api_calls_append_only', 58, 'refuse_change', 'A', false),
     ('payment_outbox_contradictions', 'payment_outbox_contradictions_append_only', 58, 'refuse_change', 'A', false),
     ('payment_cells', 'payment_cells_append_only', 58, 'refuse_change', 'A', false),
