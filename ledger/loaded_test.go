@@ -57,6 +57,10 @@ func TestLoadedRows(t *testing.T) {
 			same(t, "settled", d.text(`SELECT railhead.server_is_settled()::text`), "false")
 			// A relayer that looked at the server before the rows were loaded claims none of them, also until it looks again.
 			same(t, "claimed before the suspension", len(d.claim(lane("bank", 8, 0))), 0)
+			// Nor does it in a lane that went on in a suspension which the rows do not have.
+			goesOn := lane("bank", 8, 0)
+			goesOn.GoesOn = true
+			same(t, "claimed before the suspension by a lane that went on", len(d.claim(goesOn)), 0)
 			_, err = d.operator().CancelPayment(t.Context(), waits, why)
 			refusedWith(t, "cancel", err, "RH020", "a cancellation has to wait")
 

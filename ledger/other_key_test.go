@@ -51,6 +51,47 @@ func (d *desk) wantAnswer(
 	}
 }
 
+// TestQuarantinedByALostCell: a lost cell that comes back does not replay what it had quarantined, while another cell
+// has the key or may have it, and no page advises it.
+func TestQuarantinedByALostCell(t *testing.T) {
+	t.Parallel()
+	east, west := twoCells(t)
+	atEast, atWest := openIngest(t, east.Cell, 2), openIngest(t, west.Cell, 2)
+	ids := map[string]payment.ID{}
+	for n, name := range []string{"never sent", "sent"} {
+		receipt, err := atEast.Enqueue(t.Context(), orderOf(n, "participant"))
+		east.must(err)
+		ids[name] = receipt.OutboxID
+	}
+	east.record(told(sameKey, east.claimOne(ids["sent"]), payment.ResultUnknown, ""))
+	for _, id := range ids {
+		east.must(east.quarantine(id, "CORRUPT"))
+	}
+	west.must(west.act(`SELECT railhead.settle_buckets(ARRAY[$1::integer], '{3}', 'west', 'east is lost', '[]')`,
+		outbox.BucketOf("participant")))
+	paid, err := atWest.Enqueue(t.Context(), orderOf(0, "participant"))
+	wantReceipt(t, paid, err, 1, false)
+	west.record(told(sameKey, west.claimOne(paid.OutboxID), payment.ResultAccepted, "b-1"))
+	east.must(east.learns(west))
+	for name, want := range map[string]string{
+		"never sent": "railhead payment cancel", "sent": "railhead dead-letter resolve",
+	} {
+		line, err := openReader(t, east.Cell).Timeline(t.Context(), ids[name])
+		east.must(err)
+		if said := explain.Remedy(line); strings.Contains(said, "dead-letter replay") || !strings.Contains(said, want) ||
+			!strings.Contains(said, "because another cell has its key, too, or may have it") {
+			t.Errorf("%s: %s", name, said)
+		}
+		_, err = east.operator().ReplayPayment(t.Context(), ids[name], time.Time{}, why)
+		refusedWith(t, name, err, "RH020", "cell west was settled to take its participant, and may have its key, too")
+	}
+	_, err = east.operator().CancelPayment(t.Context(), ids["never sent"], why)
+	east.must(err)
+	east.wantKnown("cancelled", ids["never sent"], reader.OutcomeUnknown)
+	_, err = east.operator().ResolvePayment(t.Context(), ids["sent"], stated("b-2"))
+	east.must(err)
+}
+
 // TestPaidByTheOtherCell: a cell that was lost comes back after an operator has settled that another one takes its
 // participants, where a caller has repeated its call. What the first cell cancels, lets expire or is refused is not
 // said to be unpaid while the other one has its key, too, or may have it, and a repeated call is answered by that

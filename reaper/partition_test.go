@@ -270,6 +270,49 @@ func TestMonthsBeforeTheArchive(t *testing.T) {
 	}
 }
 
+// TestMonthsBeforeTheCell: a cell that was made while the clock was ahead has the present month like any other, also
+// for rows that are in DEFAULT by then, so that its payments do not count as retired. Once a month of it has left, it
+// gets none before it.
+func TestMonthsBeforeTheCell(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	y.do(`UPDATE railhead.schema_migrations SET tstamp = tstamp + interval '2 months'`)
+	detach := func(n int) {
+		for _, table := range []string{"attempts", "instructions"} {
+			y.do(`ALTER TABLE railhead.payment_outbox_` + table + ` DETACH PARTITION railhead.` +
+				strings.Replace(monthOf(n), "attempts", table, 1))
+			y.do(`DROP TABLE railhead.` + strings.Replace(monthOf(n), "attempts", table, 1))
+		}
+	}
+	detach(0)
+	detach(1)
+	y.plantRow(0)
+	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 1)
+	left := func() bool {
+		return y.text(`SELECT railhead.left_the_archive($1)::text`, [16]byte(payment.NewID())) == "true"
+	}
+	same(t, "left before", left(), true)
+	ensure := func() (names string, before bool) {
+		made, at, err := y.exec.EnsurePartitions(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(ofAttempts(reaper.Result{Partitions: made}), " "), !at.IsZero()
+	}
+	made, before := ensure()
+	same(t, "made", made, "payment_outbox_attempts_default "+monthOf(1))
+	same(t, "before the archive", before, false)
+	same(t, "left", left(), false)
+	same(t, "rows of this month", y.rowsIn(monthOf(0)), 1)
+
+	detach(0)
+	detach(1)
+	detach(2)
+	made, before = ensure()
+	same(t, "made after the first month of the cell has left", made, "")
+	same(t, "then before the archive", before, true)
+}
+
 // countErrors counts the errors that are logged.
 type countErrors struct {
 	slog.Handler

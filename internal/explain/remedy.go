@@ -165,7 +165,7 @@ func again(line reader.Timeline) (text string, replay bool) {
 		because = "its payload is not the one that was enqueued (railhead prove)"
 	case line.NewID && line.MayHaveReachedRail():
 		because = "rail " + OrDash(line.RailType) + " requires a new id for another try"
-	case line.OtherCell != nil && word == reader.OutcomeUnknown:
+	case mayBeElsewhere(line):
 		because = "another cell has its key, too, or may have it"
 	case line.IsLate():
 		return "It had to be sent before " + Clock(line.ExpiresAt.Time) +
@@ -180,6 +180,12 @@ func again(line reader.Timeline) (text string, replay bool) {
 	}
 	return "It is not replayed, because " + because +
 		":\nto try again, close it first; then the participant enqueues it as a new instruction.", false
+}
+
+// mayBeElsewhere reports whether another cell has its key, or may have it, so that it may have been made there.
+func mayBeElsewhere(line reader.Timeline) bool {
+	word, _ := line.Certainty()
+	return line.OtherCell != nil && word == reader.OutcomeUnknown
 }
 
 // replayNeedsExpiry reports whether a replay without a new expiry would send nothing: it is refused, or ends as EXPIRED
@@ -277,7 +283,13 @@ func unclaimable(line reader.Timeline) way {
 	const could, why = "it is in pending and could not be claimed", " --reason WHY\n"
 	past := "t had to be sent before " + Clock(line.ExpiresAt.Time) + ", which is past"
 	cancel := "or end it: railhead payment cancel " + id + " --reason WHY"
+	const elsewhere = could + ".\nIt is not replayed, because another cell has its key, too, or may have it. " +
+		"See what became of it there,\n"
 	switch {
+	case mayBeElsewhere(line) && line.Pending.OutcomeUnknown:
+		return way{elsewhere + "and at the rail, then: " + resolve(line), named{resolve: true}}
+	case mayBeElsewhere(line): // never sent here
+		return way{elsewhere + "then end it here: railhead payment cancel " + id + " --reason WHY", named{cancel: true}}
 	case line.Pending.OutcomeUnknown:
 		if correct = could + ". " + correct + ": " + replay + why; line.IsLate() {
 			correct += "I" + past + ": it is sent again only with --expires-at TIME, if its participant still wants it.\n"

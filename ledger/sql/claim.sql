@@ -24,7 +24,8 @@
 -- idempotency key and rail key are taken from the registry.
 --
 -- A lane claims nothing from rows that were not accepted. The guard of a relayer looks at the server every few seconds,
--- and a dump may be loaded, or a copied database put in the place of this one, between two looks.
+-- and a dump may be loaded, or a copied database put in the place of this one, between two looks. So a lane goes on
+-- only while a suspension is open: a dump that is loaded meanwhile may not have the one by which it was judged.
 --
 -- A lane claims nothing under a profile version other than the one in force: the rules about proof
 -- and re-sends that its worker applies have changed.
@@ -51,8 +52,8 @@ WITH lane AS MATERIALIZED (
   WHERE NOT EXISTS (
     SELECT FROM {cell}.payment_rails r
     WHERE r.rail_type IN ('*', l.rail_type) AND (r.paused OR r.profile_version <> l.profile_version))
-    AND (l.goes_on OR NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
-      AND (SELECT {cell}.rows_are_accepted()))
+    AND CASE WHEN EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) THEN l.goes_on
+      ELSE (SELECT {cell}.rows_are_accepted()) END
 ),
 --ordered: line AS MATERIALIZED (
 --ordered:   SELECT o.rail_type, o.strict, o.heads, o.ready_0, o.ready_1, o.ready_2, x.others,

@@ -1,7 +1,8 @@
 -- make_attempt_partitions(stem text, months_ahead integer) -> SETOF text
 --   Does the work of ensure_attempt_partitions for the one table of the archive that stem names.
 --   A month that ends at or before the oldest one attached is neither created nor attached: a payment
---   from before that bound counts as retired, and one of any other month without rows as lost.
+--   from before that bound counts as retired, and one of any other month without rows as lost. The
+--   exception is a cell that was made while the clock was ahead, of which no month has left.
 -- errors, reads, writes, locks: as there.   called by: ensure_attempt_partitions.
 CREATE OR REPLACE FUNCTION {cell}.make_attempt_partitions(stem text, months_ahead integer) RETURNS SETOF text
 LANGUAGE plpgsql
@@ -14,7 +15,10 @@ DECLARE
   this_month CONSTANT timestamptz := date_trunc('month', clock_timestamp());
   -- A later id does not hold a real time: a clock was wrong, or the id was written by hand.
   horizon    CONSTANT timestamptz := this_month + interval '10 years';
-  oldest     CONSTANT uuid := (
+  -- goose writes the time in the zone of its session, which is at most a day off.
+  made_in    CONSTANT timestamptz := (
+    SELECT date_trunc('month', min(v.tstamp)::timestamptz) FROM {cell}.schema_migrations v WHERE v.version_id > 0);
+  oldest     uuid := (
     SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM [(]''([0-9a-f-]{36})''[)]'))
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
@@ -25,6 +29,10 @@ DECLARE
   last_used  timestamptz;
   holds      text;
 BEGIN
+  -- The cell was made while the clock was ahead, and no month has left: nothing before it can be retired.
+  IF this_month < made_in AND oldest <= {cell}.uuidv7_floor(made_in) THEN
+    oldest := NULL;
+  END IF;
   SELECT t.partdefid INTO attached FROM pg_partitioned_table t WHERE t.partrelid = parent;
   IF attached = 0 THEN
     BEGIN

@@ -85,6 +85,18 @@ BEGIN
         ELSE 'See what became of it: railhead payment show. Only what was certainly not paid is enqueued again.' END;
   END IF;
 
+  SELECT o.other_id, o.cell INTO other FROM {cell}.other_cell_key(replay_payment.outbox_id) o;
+  IF FOUND AND {cell}.payment_certainty(replay_payment.outbox_id, true) = 'OUTCOME_UNKNOWN' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = coalesce('another cell has its key, too, as ' || other.other_id, format(
+        'cell %s was settled to take its participant, and may have its key, too', other.cell))
+        || ': the payment may have been made there',
+      HINT = 'See what became of it there. If it was not made, '
+        || CASE letter.reason WHEN 'UNCLAIMABLE' THEN 'end it here first, by a cancellation or by evidence'
+          ELSE 'close the dead letter first' END
+        || '; then the participant enqueues it again as a new instruction.';
+  END IF;
+
   IF letter.reason = 'UNCLAIMABLE' THEN
     IF {cell}.put_back_after(replay_payment.outbox_id) IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -165,15 +177,6 @@ BEGIN
       MESSAGE = format('what became known after row %s called it %s contradicts that: the payment may have been made',
         last.attempt_no, last.state),
       HINT = 'Find out from the rail. If it was not made, close the dead letter first; then the participant '
-        'enqueues it again as a new instruction.';
-  END IF;
-  SELECT o.other_id, o.cell INTO other FROM {cell}.other_cell_key(replay_payment.outbox_id) o;
-  IF FOUND AND {cell}.payment_certainty(replay_payment.outbox_id, true) = 'OUTCOME_UNKNOWN' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = coalesce('another cell has its key, too, as ' || other.other_id, format(
-        'cell %s was settled to take its participant, and may have its key, too', other.cell))
-        || ': the payment may have been made there',
-      HINT = 'See what became of it there. If it was not made, close the dead letter first; then the participant '
         'enqueues it again as a new instruction.';
   END IF;
   IF whole.payload IS NULL THEN
