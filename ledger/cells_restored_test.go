@@ -224,7 +224,7 @@ func TestUnsettledCell(t *testing.T) {
 		"was not compared with that of cell west")
 	wantRefused(t, "confirming what was read before a restart",
 		east.act(`SELECT railhead.confirm_map(replace(railhead.map_server(), '/1/', '/2/'), '{west}', '{}', NULL)`), "RH020",
-		"was started or promoted since its map was read")
+		"or a dump was loaded into it, since its map was read")
 	east.must(east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{west}', 'west is lost')`))
 	same(t, "the log", east.text(`SELECT concat_ws(' ', subject, reason, detail ->> 'gone')
 		FROM railhead.payment_operator_log WHERE act = 'CONFIRM_MAP'`), `east west is lost ["west"]`)

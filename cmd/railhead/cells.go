@@ -137,7 +137,7 @@ func writeLate(o output, cell cells.CellState) error {
 		return o.text("cell %s was read from a standby, which can't tell whether it takes instructions\n", cell.Name)
 	case !cell.Confirmed:
 		return o.text("cell %s takes no instruction, because its map was not compared since its server was started or "+
-			"promoted: railhead cell sync\n", cell.Name)
+			"promoted, or a dump was loaded into it: railhead cell sync\n", cell.Name)
 	default:
 		return nil
 	}

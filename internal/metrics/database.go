@@ -154,7 +154,8 @@ var (
 		"Instructions that have been in pending for half a minute and expire within 15 minutes.")
 	suspended   = desc("railhead_suspension_open", "Whether a suspension is open.")
 	unconfirmed = desc("railhead_map_unconfirmed",
-		"Whether the cell takes no instruction, because its map was not compared since its server was started or promoted.")
+		"Whether the cell takes no instruction, because its map was not compared since its server was started or promoted, "+
+			"or a dump was loaded into it.")
 	untaken = desc("railhead_buckets_untaken",
 		"Buckets whose participants this cell should take, and does not: they are being moved, have not arrived, or maps "+
 			"contradict each other about them.")

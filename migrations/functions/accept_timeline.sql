@@ -75,8 +75,8 @@ BEGIN
     IS DISTINCT FROM (accept_timeline.system_identifier, accept_timeline.timeline, pg_postmaster_start_time())
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = 'the server was started or promoted after the suspension was opened, and no relayer has checked it '
-        'since: it may have forgotten more than you have compared',
+      MESSAGE = 'the server was started or promoted after the suspension was opened, or that came back with a dump, and '
+        'no relayer has checked the server since: it may have forgotten more than you have compared',
       HINT = 'Start a relayer, or wait some seconds until one has checked the server. Then compare with the rails '
         'what was sent since known_until of payment_outbox_suspensions, and repeat this.';
   ELSIF since IS NULL THEN

@@ -82,8 +82,8 @@ BEGIN
           WHEN {cell}.bucket_is_leaving(b.version, b.leaving) THEN format(
             'bucket %s of the participant is being moved to cell %s, and no cell takes it meanwhile', b.bucket,
             (SELECT m.cell FROM {cell}.payment_bucket_moves m WHERE m.bucket = b.bucket AND m.version = b.leaving))
-          WHEN b.mine THEN 'the server of this cell was started or promoted, and may have gone back in time: until its map '
-            'was compared with those of the other cells, it takes no instruction'
+          WHEN b.mine THEN 'the server of this cell was started or promoted, or a dump was loaded into it, and it may '
+            'have gone back in time: until its map was compared with those of the other cells, it takes no instruction'
           WHEN b.cell IS NULL OR EXISTS (SELECT FROM {cell}.payment_cells c WHERE c.here AND c.name = b.cell)
             THEN format('this cell does not take bucket %s of the participant yet: it has to learn the map of cells', b.bucket)
           ELSE format('the participant belongs to cell %s: bucket %s, version %s of its map', b.cell, b.bucket, b.version)

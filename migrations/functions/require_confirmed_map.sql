@@ -11,7 +11,7 @@ AS $$
 BEGIN
   IF NOT {cell}.map_is_confirmed() THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the map of cells was not compared with those of the other cells since the server was started or promoted: this cell may have forgotten that it gave participants away, and %s has to wait until it was', act),
+      MESSAGE = format('the map of cells was not compared with those of the other cells since the server was started or promoted, or a dump was loaded into it: this cell may have forgotten that it gave participants away, and %s has to wait until it was', act),
       HINT = 'railhead cell sync, then repeat this.';
   END IF;
 END

@@ -9,7 +9,8 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   IF require_map_server.server IS DISTINCT FROM {cell}.map_server() THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'the server was started or promoted since its map was read',
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'the server was started or promoted, or a dump '
+      'was loaded into it, since its map was read',
       HINT = 'Read and compare all maps again: railhead cell sync.';
   END IF;
 END
