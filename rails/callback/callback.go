@@ -206,24 +206,41 @@ func (r *Reader) event(id string, body []byte) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("%w: what is at %s was not sent by us", ErrUnreadable, r.config.Key)
 	}
-	status, ok := doc.Text(r.config.Status)
-	if !ok {
+	status := doc.Word(r.config.Status)
+	if status.Kind != jsondoc.Text {
 		return Event{}, fmt.Errorf("%w: no text at %s", ErrUnreadable, r.config.Status)
 	}
 	event := Event{ID: id, RailKey: railKey}
-	// A reference or code that is missing or not plain proves nothing and is left out.
+	// A reference that is missing or not plain proves nothing and is left out.
 	if reference, ok := doc.Text(r.config.Reference); ok && r.config.Reference != "" {
 		event.Reference = rails.CleanReference(reference)
 	}
-	if code, ok := doc.Text(r.config.Code); ok && r.config.Code != "" && rails.PlainCode(code) {
+	code := r.code(doc)
+	if code != codes.Unusable {
 		event.Code = code
 	}
-	if _, listed := r.config.Statuses[status]; !listed {
+	if _, listed := r.config.Statuses[status.Text]; !listed {
 		event.Unmapped, event.Doubt = true, "its word is none of callback.statuses" // which is not ours to print
 		return event, nil
 	}
-	event.Result, event.Doubt = r.evidence(status, event.Code)
+	event.Result, event.Doubt = r.evidence(status.Text, code)
 	return event, nil
+}
+
+// code returns the code of a callback; empty: it has none, or one that is blank. One that can't be stored is one that
+// no table lists.
+func (r *Reader) code(doc jsondoc.Doc) string {
+	if r.config.Code == "" {
+		return ""
+	}
+	switch found := doc.Look(r.config.Code); {
+	case found.Kind == jsondoc.Absent || found.Kind == jsondoc.Blank:
+		return ""
+	case found.Kind == jsondoc.Text && rails.PlainCode(found.Text):
+		return found.Text
+	default:
+		return codes.Unusable
+	}
 }
 
 // evidence returns what a listed status word and a code prove for good. "Not found" and "in progress" are
@@ -239,6 +256,9 @@ func (r *Reader) evidence(word, code string) (payment.Result, string) {
 	case payment.ResultExecuted, payment.ResultRefused:
 		return report.Result, ""
 	case payment.ResultUnavailable:
+		if code == codes.Unusable && byCode {
+			report.Doubt = "its code can't be used: it is no text, too long, or has control characters"
+		}
 		if report.Doubt == "" {
 			report.Doubt = "the code proves nothing about the payment"
 		}

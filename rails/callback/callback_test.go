@@ -225,6 +225,50 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// TestCodeThatCannotBeUsed tests that a code which is there and can't be stored is one that no table lists, a blank one
+// none, and that a word may be true or false.
+func TestCodeThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	c := config()
+	c.Statuses = map[string]payment.Result{"REJECTED": payment.ResultRefused, "RJCT": codes.ReportedByCode,
+		"true": payment.ResultExecuted, codes.Unusable: payment.ResultExecuted}
+	reader, err := callback.Open(c, table(t), getenv, func() time.Time { return noon })
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cantBeUsed, none = "its code can't be used", "refers to a code and has none"
+	for code, doubt := range map[string]string{
+		`"AC04\t"`: cantBeUsed, `["AC04"]`: cantBeUsed, `{"value":"AC04"}`: cantBeUsed, `true`: cantBeUsed,
+		`"` + strings.Repeat("d", 65) + `"`: cantBeUsed, `""`: none, `" "`: none, `[]`: none, `{}`: none, `false`: none,
+		`null`: none, `"AC04"`: "",
+	} {
+		for word, want := range map[string]payment.Result{`"RJCT"`: "", `"REJECTED"`: payment.ResultRefused} {
+			text := `{"data": {"key": "` + payment.RailKey(id) + `", "status": ` + word + `, "code": ` + code + `}}`
+			event, err := reader.Read(header(t, "evt_1", noon, text, newSecret), []byte(text))
+			doubted := doubt
+			if word == `"REJECTED"` {
+				doubted = ""
+			}
+			if doubt == "" {
+				want = payment.ResultRefused
+			}
+			if err != nil || event.Result != want || !strings.Contains(event.Doubt, doubted) ||
+				(event.Doubt != "") != (doubted != "") || event.Code != map[bool]string{true: "AC04"}[doubt == ""] {
+				t.Errorf("%s: %+v, %v, want %q, doubt %q", text, event, err, want, doubted)
+			}
+		}
+	}
+	for word, want := range map[string]payment.Result{
+		"true": payment.ResultExecuted, "false": "", `"` + codes.Unusable + `"`: "",
+	} {
+		text := `{"data": {"key": "` + payment.RailKey(id) + `", "status": ` + word + `}}`
+		event, err := reader.Read(header(t, "evt_1", noon, text, newSecret), []byte(text))
+		if err != nil || event.Result != want || event.Unmapped != (word == "false") {
+			t.Errorf("%s: %+v, %v", text, event, err)
+		}
+	}
+}
+
 // TestPartsOfASignatureStay moves the dots of what is signed: to no other event may the same signature belong.
 func TestPartsOfASignatureStay(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func (t *Table) String() string { return t.name + "@" + t.edition }
 
 // Find returns the entry of a code, or that of its family.
 func (t *Table) Find(code string) (Entry, bool) {
-	if entry, ok := t.entries[code]; ok {
+	if entry, ok := t.entries[code]; ok && code != Unusable {
 		return entry, true
 	}
 	if t.family == nil {

@@ -18,6 +18,10 @@ const (
 // ReportedByCode is ByCode for the words of an inquiry or a callback, whose statuses are results.
 const ReportedByCode = payment.Result(ByCode)
 
+// Unusable stands for a word or code that an answer has and that can't be compared or stored: no text, blank, too long,
+// or with control characters. It is stored in its place. No table lists it, and no profile gives it a meaning.
+const Unusable = "(unusable)"
+
 // SendWords interprets the status word and the code of an answer to a send.
 type SendWords struct {
 	// Words maps the rail's own words to a class, ByCode or ByCodeOrFirst. Other words are looked
@@ -43,7 +47,7 @@ func (w SendWords) Read(word, code string) Said {
 	class := ByCode
 	if word != "" {
 		var known bool
-		if class, known = w.Words[word]; !known {
+		if class, known = w.Words[word]; !known || word == Unusable {
 			found, ok := w.Table.Find(word)
 			if !ok {
 				return Said{Code: word, Unmapped: true, Duplicate: entry.Class == Duplicate}
@@ -126,6 +130,7 @@ func (w ReportWords) Read(word, code string) Report {
 	entry, listed := w.Table.Find(code)
 	report := Report{Code: code, Unmapped: code != "" && !listed}
 	result, known := w.Words[word]
+	known = known && word != Unusable
 	byTable := Class("")
 	if !known {
 		found, ok := w.Table.Find(word)

@@ -18,6 +18,7 @@ type sendReader struct {
 	http       *codes.Table
 	body       *codes.Table
 	acceptance payment.Acceptance
+	clean      func(string) string // prepares a text of the bank's for storage
 }
 
 // parsedAnswer is the content of the body of an answer, if it is readable.
@@ -26,6 +27,7 @@ type parsedAnswer struct {
 	readable bool // the body is one JSON object
 	hasWord  bool // the body has the status word
 	codes.Said
+	odd []string // the parts that are there and can't be used, for operators
 }
 
 // read returns what a complete answer proves, and its class, which is Unclear if it proves nothing. The bank should
@@ -49,9 +51,6 @@ func (r sendReader) read(a answer, sendNo int, own string) (rails.Result, codes.
 	if said.Code != "" && !(said.Unmapped && statusDecides(entry.Class, said)) {
 		result.Code, result.CodeTable, result.Unmapped = said.Code, r.body.Origin(said.Code), said.Unmapped
 	}
-	if text, ok := said.text(r.config.Message); ok {
-		result.Message += ": " + text
-	}
 	if reference, ok := said.text(r.config.Reference); ok {
 		result.Reference = rails.CleanReference(reference)
 	}
@@ -59,10 +58,11 @@ func (r sendReader) read(a answer, sendNo int, own string) (rails.Result, codes.
 		result.Message = why + "; " + result.Message
 		return result, codes.Unclear
 	}
-	echo, echoed := said.text(r.config.Echo)
-	if echoed && echo != own {
+	echoed, stray := said.echo(r.config.Echo, own)
+	result.Message = said.explain(result.Message, r.config.Message, r.clean)
+	if stray != "" {
 		result.Reference = "" // the reference is that of another payment
-		return doubt("the answer is about another payment")
+		return doubt(stray)
 	}
 	// The status 409 does not distinguish a key that was used before from one in use.
 	result.SeenBefore = said.Duplicate || entry.Class.MaySaySeen(sendNo) || said.Class.MaySaySeen(sendNo) ||
@@ -130,10 +130,15 @@ func statusDecides(byHTTP codes.Class, said parsedAnswer) bool {
 // parse reads the body: its status word and its code.
 func (r sendReader) parse(a answer) parsedAnswer {
 	said := readBody(a)
-	word, hasWord := said.text(r.config.Status)
-	said.hasWord = hasWord
-	said.Said = codes.SendWords{Words: r.config.Statuses, Table: r.body}.Read(word, said.plainCode(r.config.Code))
-	said.Unmapped = said.Unmapped || hasWord && word == ""
+	word, code := said.word(r.config.Status), said.look(r.config.Code)
+	said.hasWord = word.Kind != jsondoc.Absent
+	said.Said = codes.SendWords{Words: r.config.Statuses, Table: r.body}.Read(said.wordOf(word), said.codeOf(code))
+	said.Code = said.kept(said.Code)
+	if code.Kind == jsondoc.Blank && said.Class == "" && said.Code == "" {
+		// What decides without a code must not decide instead of one: the bank may have meant to say more.
+		said.Code, said.Unmapped = codes.Unusable, true
+		said.odd = append(said.odd, "its code can't be used: "+shown(code))
+	}
 	return said
 }
 
@@ -148,23 +153,6 @@ func readBody(a answer) parsedAnswer {
 		return parsedAnswer{}
 	}
 	return parsedAnswer{doc: doc, readable: true}
-}
-
-// text returns the text at a configured path; an empty path finds nothing.
-func (s parsedAnswer) text(path string) (string, bool) {
-	if path == "" || !s.readable {
-		return "", false
-	}
-	return s.doc.Text(path)
-}
-
-// plainCode returns a code that can be stored as it is, or the empty string.
-func (s parsedAnswer) plainCode(path string) string {
-	code, ok := s.text(path)
-	if !ok || !rails.PlainCode(code) {
-		return ""
-	}
-	return code
 }
 
 // maxRetryAfter bounds the delay that a bank may ask for.

@@ -8,6 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/codes"
+	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 )
 
 // inquiryReader reads answers to inquiries. Like sendReader, it is pure.
@@ -16,6 +17,7 @@ type inquiryReader struct {
 	statuses []int
 	http     *codes.Table
 	body     *codes.Table
+	clean    func(string) string // prepares a text of the bank's for storage
 }
 
 // read returns what an answer proves about the payment that was asked about.
@@ -45,21 +47,20 @@ func (r inquiryReader) read(a answer, own string) rails.Result {
 	if !said.readable {
 		return doubt("the answer can't be read")
 	}
-	if text, ok := said.text(r.config.Message); ok {
-		result.Message += ": " + text
+	echoed, stray := said.echo(r.config.Echo, own)
+	word, code := said.word(r.config.Status), said.codeOf(said.look(r.config.Code))
+	report := codes.ReportWords{Words: r.config.Statuses, Table: r.body}.Read(said.wordOf(word), code)
+	report.Code = said.kept(report.Code)
+	result.Message = said.explain(result.Message, r.config.Message, r.clean)
+	if stray != "" {
+		return doubt(stray)
 	}
-	echo, echoed := said.text(r.config.Echo)
-	if echoed && echo != own {
-		return doubt("the answer is about another payment")
-	}
-	word, ok := said.text(r.config.Status)
-	if !ok {
+	if word.Kind == jsondoc.Absent {
 		return doubt("the answer has no status")
 	}
 	if reference, ok := said.text(r.config.Reference); ok {
 		result.Reference = rails.CleanReference(reference)
 	}
-	report := codes.ReportWords{Words: r.config.Statuses, Table: r.body}.Read(word, said.plainCode(r.config.Code))
 	result.Result, result.Unmapped = report.Result, report.Unmapped
 	if report.Code != "" {
 		result.Code, result.CodeTable = report.Code, r.body.Origin(report.Code)

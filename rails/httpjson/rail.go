@@ -89,6 +89,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 		sends:     sendReader{config: config.Send.Response, http: httpTable, body: bodyTable, acceptance: profile.Acceptance},
 		transport: newTransport(dialer, profile.Concurrency), single: newTransport(dialer, profile.Concurrency),
 	}
+	r.sends.clean = r.clean
 	r.single.DisableKeepAlives = true
 	if config.Inquiry == nil {
 		return r, nil
@@ -99,6 +100,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 	}
 	return &Asking{Rail: r, askBody: askBody, asks: inquiryReader{
 		config: config.Inquiry.Response, statuses: config.Inquiry.HTTPStatuses, http: httpTable, body: bodyTable,
+		clean: r.clean,
 	}}, nil
 }
 

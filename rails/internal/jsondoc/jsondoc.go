@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -114,91 +112,6 @@ func (d Doc) IsObject() bool {
 	_, ok := d.root.(map[string]any)
 	return ok
 }
-
-// Find returns the value at a dotted path of keys; a number is an index into an array. A null
-// counts as absent.
-func (d Doc) Find(path string) (any, bool) {
-	at := d.root
-	for key := range strings.SplitSeq(path, ".") {
-		switch node := at.(type) {
-		case map[string]any:
-			at = node[key]
-		case []any:
-			n := index(key)
-			if n < 0 || n >= len(node) {
-				return nil, false
-			}
-			at = node[n]
-		default:
-			return nil, false
-		}
-	}
-	return at, at != nil
-}
-
-// Text returns the string at a path, or the digits of a number: banks use either for codes and
-// references.
-func (d Doc) Text(path string) (string, bool) {
-	found, _ := d.Find(path)
-	switch node := found.(type) {
-	case string:
-		return node, true
-	case json.Number:
-		return node.String(), true
-	default:
-		return "", false
-	}
-}
-
-// indexDigits bounds an index of a path.
-const indexDigits = 4
-
-// index parses an index; -1 is none.
-func index(key string) int {
-	if key == "" || len(key) > indexDigits {
-		return -1
-	}
-	n := 0
-	for _, digit := range []byte(key) {
-		if digit < '0' || digit > '9' {
-			return -1
-		}
-		n = n*10 + int(digit-'0')
-	}
-	return n
-}
-
-// CheckPath returns an error if a dotted path is invalid, be it into an answer of a rail or into a payload. It refuses
-// an index with a sign or blanks before it, of which Find finds nothing in an array.
-func CheckPath(path string) error {
-	keys := strings.Split(path, ".")
-	if path == "" || len(path) > 200 || slices.Contains(keys, "") {
-		return fmt.Errorf("%q is no dotted path such as creditor.iban", path)
-	}
-	for _, key := range keys {
-		if digits := strings.TrimLeft(key, " \t\n\v\f\r+-"); digits != key && isNumber(digits) {
-			return fmt.Errorf("%q has the index %q, must be digits alone: 0 is the first", path, key)
-		}
-	}
-	return nil
-}
-
-// CheckPayloadPath is like CheckPath, and refuses an index of more digits than Find reads, too: PostgreSQL, which reads
-// a payload at the enqueue, takes it for one. It takes one with a sign for a number as well, and counts a negative one
-// from the end.
-func CheckPayloadPath(path string) error {
-	if err := CheckPath(path); err != nil {
-		return err
-	}
-	for key := range strings.SplitSeq(path, ".") {
-		if len(key) > indexDigits && isNumber(key) {
-			return fmt.Errorf("%q has the index %q, must have at most %d digits", path, key, indexDigits)
-		}
-	}
-	return nil
-}
-
-func isNumber(key string) bool { return key != "" && strings.Trim(key, "0123456789") == "" }
 
 // AppendValue encodes a value of Doc in its canonical form: keys sorted, no white space, no HTML
 // escapes, numbers as their digits.

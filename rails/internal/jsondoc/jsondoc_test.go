@@ -31,6 +31,43 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestLook tests that what is missing differs from what is there in another form, also on the way to the path.
+func TestLook(t *testing.T) {
+	for _, c := range []struct {
+		text, path string
+		want       Found
+	}{
+		{`{}`, "a", Found{}}, {`{"a":null}`, "a", Found{}}, {`{"a":null}`, "a.b", Found{}}, {`{"a":{}}`, "a.b", Found{}},
+		{`{"a":{"c":1}}`, "a.b", Found{}}, {`{"a":[]}`, "a.b", Found{}}, {`{"a":[]}`, "a.0.b", Found{}},
+		{`{"a":[{}]}`, "a.1.b", Found{}}, {`{"a":{}}`, "a.0.b", Found{}}, {`[]`, "a", Found{}},
+		{`{"a":"x"}`, "a", Found{Text, "x"}}, {`{"a":[{"b":7.50}]}`, "a.0.b", Found{Text, "7.50"}},
+		{`{"a":{"0":"x"}}`, "a.0", Found{Text, "x"}}, {`{"a":" x"}`, "a", Found{Text, " x"}},
+		{`{"a":""}`, "a", Found{Blank, ""}}, {`{"a":" \t"}`, "a", Found{Blank, " \t"}}, {`{"a":[]}`, "a", Found{Blank, "[]"}},
+		{`{"a":{}}`, "a", Found{Blank, "{}"}}, {`{"a":false}`, "a", Found{Blank, "false"}},
+		{`{"a":""}`, "a.b", Found{Blank, ""}}, {`{"a":false}`, "a.b", Found{Blank, "false"}},
+		{`{"a":true}`, "a", Found{Other, "true"}}, {`{"a":[1]}`, "a", Found{Other, "[1]"}},
+		{`{"a":{"b":1}}`, "a", Found{Other, `{"b":1}`}}, {`{"a":[null]}`, "a", Found{Other, "[null]"}},
+		{`{"a":"x"}`, "a.b", Found{Other, "x"}}, {`{"a":7}`, "a.b.c", Found{Other, "7"}},
+		{`{"a":[{"b":1}]}`, "a.b", Found{Other, `[{"b":1}]`}}, {`{"a":{"b":1}}`, "a.0.b", Found{Other, `{"b":1}`}},
+		{`{"a":[1]}`, "a.00000", Found{Other, "[1]"}},
+	} {
+		doc, err := Parse([]byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := doc.Look(c.path); got != c.want {
+			t.Errorf("%s of %s: %+v, want %+v", c.path, c.text, got, c.want)
+		}
+		want := c.want
+		if c.text == `{"a":true}` || c.text == `{"a":false}` && c.path == "a" {
+			want.Kind = Text
+		}
+		if got := doc.Word(c.path); got != want {
+			t.Errorf("%s of %s as a word: %+v, want %+v", c.path, c.text, got, want)
+		}
+	}
+}
+
 // TestPathOfAnIndex: what PostgreSQL takes as an index into an array, and Find does not, is no path into a payload. One
 // into an answer, which Find alone reads, may have a longer number as a key of an object.
 func TestPathOfAnIndex(t *testing.T) {
