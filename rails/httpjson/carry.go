@@ -2,11 +2,13 @@ package httpjson
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 )
 
 // Carries returns a joined error of what the requests do not carry although the profile relies on it, and of what in
@@ -38,6 +40,7 @@ func (c Config) Carries(profile rails.Profile) error {
 				"or name the one that the rail takes in profile.checks.currencies")
 		}
 	}
+	all.topLevel("http.send.response", c.Send.Response.paths())
 	if c.Inquiry == nil {
 		return errors.Join(all...)
 	}
@@ -57,6 +60,8 @@ func (c Config) Carries(profile rails.Profile) error {
 		}
 	}
 	all.echo("http.inquiry.response", c.Inquiry.Response.Echo, c.Inquiry.Response.EchoIs, keyless)
+	all.topLevel("http.inquiry.response", c.Inquiry.Response.paths())
+	all.listed(c.Inquiry.Response)
 	return errors.Join(all...)
 }
 
@@ -81,6 +86,29 @@ func (f *faults) echo(field, path, is string, keyless bool) {
 			"one is believed: send the rail key, and read it here", is)
 	case keyless:
 		f.refuse(field+".echo", "is the rail key, which no send carries: the bank can't repeat it")
+	}
+}
+
+// topLevel refuses a path that begins with an index: an answer is read if it is an object, and not if it is a list.
+func (f *faults) topLevel(field string, paths map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		if first, _, _ := strings.Cut(paths[name], "."); jsondoc.Element(first) != "" {
+			f.refuse(field+"."+name, "is %q, which begins with an index: an answer that is a list is not read, so that "+
+				"nothing is ever found there", paths[name])
+		}
+	}
+}
+
+// listed refuses what is read of one element of a list unless that element repeats the rail key: a bank that ignores a
+// filter which it does not know answers with the payments of others.
+func (f *faults) listed(r InquiryResponseConfig) {
+	for _, name := range []string{"status", "reference"} {
+		path := r.paths()[name]
+		element := jsondoc.Element(path)
+		if element != "" && element != jsondoc.Element(r.Echo) {
+			f.refuse("http.inquiry.response."+name, "is %q, and nothing shows that %s is our payment: name the place of the "+
+				"rail key in it by http.inquiry.response.echo, such as %s.reference", path, element, element)
+		}
 	}
 }
 

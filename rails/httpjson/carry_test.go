@@ -36,6 +36,27 @@ func TestRequestsOfOnePayment(t *testing.T) {
 		want   []string // how each fault begins
 	}{
 		"the bank of the tests": {keyed, func(*httpjson.Config) {}, nil},
+		"a list without an echo": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Reference, c.Inquiry.Response.Echo = "data.0.status", "data.0.id", ""
+		}, []string{"http.inquiry.response.status is \"data.0.status\", and nothing shows that data.0 is our payment",
+			"http.inquiry.response.reference is \"data.0.id\", and nothing shows"}},
+		"a list with the echo of another element": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "data.0.status", "data.1.reference"
+		}, []string{"http.inquiry.response.status is"}},
+		"a list with the echo of another list": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "data.0.status", "asked.reference"
+		}, []string{"http.inquiry.response.status is"}},
+		"a list with an echo": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "data.0.states.0.name", "data.0.reference"
+		}, nil},
+		"a code in a list": {profile(), func(c *httpjson.Config) { c.Inquiry.Response.Code = "errors.0.code" }, nil},
+		"an answer that is a list": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "0.status", "0.reference"
+			c.Send.Response.Code = "0.code"
+		}, []string{"http.send.response.code is \"0.code\", which begins with an index",
+			"http.inquiry.response.echo is \"0.reference\", which begins",
+			"http.inquiry.response.status is \"0.status\", which"}},
+		"a long number as a key": {profile(), func(c *httpjson.Config) { c.Send.Response.Code = "20022.code" }, nil},
 		"no key": {keyed, keyless, []string{"profile.resend_on_unknown is SAME_KEY but " + noKey,
 			"profile.answer_covers_key is true but " + noKey, "http.inquiry asks by rail_key, which no send carries"}},
 		"no key, and nothing relies on it": {profile(), func(c *httpjson.Config) { keyless(c); c.Inquiry = nil }, nil},

@@ -65,6 +65,12 @@ type SendResponseConfig struct {
 	EchoIs string `json:"echo_is"` // rail_key (default) or instruction_id
 }
 
+func (r SendResponseConfig) paths() map[string]string {
+	return map[string]string{
+		"status": r.Status, "reference": r.Reference, "code": r.Code, "message": r.Message, "echo": r.Echo,
+	}
+}
+
 // InquiryConfig configures the request of an inquiry, and how its answer is read. An answer that it
 // does not describe proves nothing.
 type InquiryConfig struct {
@@ -91,6 +97,12 @@ type InquiryResponseConfig struct {
 	Message   string                    `json:"message"`
 	Echo      string                    `json:"echo"`
 	EchoIs    string                    `json:"echo_is"`
+}
+
+func (r InquiryResponseConfig) paths() map[string]string {
+	return map[string]string{
+		"status": r.Status, "reference": r.Reference, "code": r.Code, "message": r.Message, "echo": r.Echo,
+	}
 }
 
 // SignatureConfig configures an HMAC-SHA256 over the request, in a header.
@@ -200,9 +212,7 @@ func (c Config) validateSend(all *faults) {
 		all.refuse("send.body", "%w", err)
 	}
 	r := s.Response
-	for name, path := range map[string]string{
-		"status": r.Status, "reference": r.Reference, "code": r.Code, "message": r.Message, "echo": r.Echo,
-	} {
+	for name, path := range r.paths() {
 		all.path("send.response."+name, path)
 	}
 	if r.Status == "" && r.Reference == "" {
@@ -242,9 +252,7 @@ func (i InquiryConfig) validate(all *faults) {
 		}
 	}
 	r := i.Response
-	for name, path := range map[string]string{
-		"status": r.Status, "reference": r.Reference, "code": r.Code, "message": r.Message, "echo": r.Echo,
-	} {
+	for name, path := range r.paths() {
 		all.path("inquiry.response."+name, path)
 	}
 	if r.Status == "" {

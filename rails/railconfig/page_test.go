@@ -160,7 +160,8 @@ var notFields = []string{
 	"instruction_id", "participant_id", "rail_key", "amount.decimal", "amount.trimmed", "amount.minor",
 	"amount.minor_text", "amount.number", "payload.amount", "payload.currency",
 	// values, paths into documents and files
-	"timestamp.body", "creditor.iban", "items.0.id", "result.20022.state", "rails.yaml",
+	"timestamp.body", "creditor.iban", "items.0.id", "result.20022.state", "data.0.status", "data.0.reference",
+	"0.status", "rails.yaml",
 	// settings of the cell
 	"start_within", "record_within", "claim_timeout",
 	// settings of a stream and of its servers

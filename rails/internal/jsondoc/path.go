@@ -147,6 +147,14 @@ func index(key string) int {
 	return n
 }
 
+// Element returns the part of a path that leads to an element of a list, the first one on the way; empty: it has no
+// index.
+func Element(path string) string {
+	keys := strings.Split(path, ".")
+	at := slices.IndexFunc(keys, func(key string) bool { return index(key) >= 0 })
+	return strings.Join(keys[:at+1], ".")
+}
+
 // CheckPath returns an error if a dotted path is invalid, be it into an answer of a rail or into a payload. It refuses
 // an index with a sign or blanks before it, of which Find finds nothing in an array.
 func CheckPath(path string) error {
