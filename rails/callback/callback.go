@@ -141,6 +141,23 @@ func (c Config) Validate() error {
 	return errors.Join(all...)
 }
 
+// Paths returns a joined error of the paths that are none, by which nothing is ever found, each with its field first.
+// Open does not ask it: a rail that is in force goes on, and its file is refused when it is checked or applied again.
+func (c Config) Paths() error {
+	var all []error
+	for _, field := range []struct{ name, path string }{
+		{"key", c.Key}, {"status", c.Status}, {"reference", c.Reference}, {"code", c.Code},
+	} {
+		if field.path == "" {
+			continue
+		}
+		if err := jsondoc.CheckPath(field.path); err != nil {
+			all = append(all, fmt.Errorf("%s %w", field.name, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
 // Reader reads the callbacks of one rail.
 type Reader struct {
 	config Config

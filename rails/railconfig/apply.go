@@ -34,11 +34,16 @@ func (c *RailConfig) appliable() []error {
 
 // Tolerated returns what is refused of a completed rail when its file is checked or its profile is to be put in force,
 // and what a rail with this profile in force goes on with: requests by which two payments could be taken for one, see
-// [httpjson.Config.Carries], callbacks that can name no payment, and headers that are not carried.
+// [httpjson.Config.Carries], callbacks that can name no payment or are not read, and headers that are not carried.
 func (c *RailConfig) Tolerated(profile rails.Profile) []error {
 	var all []error
 	for _, name := range profile.NotCarried() {
 		all = append(all, fmt.Errorf("profile.headers has %q, which adapters set themselves", name))
+	}
+	if c.Callback != nil {
+		for _, fault := range split(c.Callback.Paths()) {
+			all = append(all, fmt.Errorf("callback.%w", fault))
+		}
 	}
 	if c.Adapter != AdapterHTTP || c.HTTP == nil {
 		return all

@@ -294,6 +294,38 @@ func with(t *testing.T, path string, value any) error {
 	return nil
 }
 
+// TestPagePaths tries what is no path in each field of which the page says that it is one: it is refused with the name
+// of the field, whatever the section.
+func TestPagePaths(t *testing.T) {
+	tried := 0
+	for path, r := range rows(t, page(t)) {
+		if r.kind != "text" || !regexp.MustCompile(`^a path\b`).MatchString(r.bounds) || strings.Contains(path, "[]") {
+			continue
+		}
+		tried++
+		for _, no := range []string{"a..b", ".", "a.+0.b", "-1", "data. 0", "a.", strings.Repeat("a", 201)} {
+			if err := with(t, path, no); err == nil || !strings.Contains(err.Error(), "."+path+" ") {
+				t.Errorf("%s %q is not refused: %v", path, no, err)
+			}
+		}
+	}
+	if tried < 14 {
+		t.Errorf("only %d paths", tried)
+	}
+}
+
+// TestCallbackPathGoesOn tests that a process that sends or receives reads a file whose callback section has what is no
+// path, with which a rail may be in force.
+func TestCallbackPathGoesOn(t *testing.T) {
+	text := strings.Replace(railconfig.Example(), "key: data.reference", "key: data..reference", 1)
+	if file, err := railconfig.Parse([]byte(text), nil); err != nil {
+		t.Error(err)
+	} else if got := file.Rails[1].Tolerated(file.Rails[1].Profile); len(got) != 1 ||
+		!strings.HasPrefix(got[0].Error(), "callback.key ") {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestPageTables: the page names every code table.
 func TestPageTables(t *testing.T) {
 	want := "`" + strings.Join(codes.Names(), "`, `") + "`"
