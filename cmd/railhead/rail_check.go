@@ -36,7 +36,8 @@ func railCheckCommand() *cobra.Command {
 			"for each rail; with -o json its whole profile, defaults included. Every fault of every file is reported at\n" +
 			"once, with its line and field: exit code 2, or 3 where a file does not exist.\n\n" +
 			"Only rail apply can check whether the calls of a rail fit into the time budget of a cell: a rail that does\n" +
-			"not fit into the default one is noted. docs/rails.md explains every field.",
+			"not fit into the default one is noted, and so is what a file states without an effect. docs/rails.md explains\n" +
+			"every field.",
 		Example: "  railhead rail check rails.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -96,6 +97,7 @@ type checkedRail struct {
 	SendBudget string          `json:"send_budget"`
 	Profile    json.RawMessage `json:"profile"`
 	profile    rails.Profile
+	notes      []error
 }
 
 func checkedOf(path string, rail railconfig.RailConfig) (checkedRail, error) {
@@ -103,6 +105,7 @@ func checkedOf(path string, rail railconfig.RailConfig) (checkedRail, error) {
 	return checkedRail{
 		File: path, RailType: rail.RailType, Adapter: rail.Adapter, Callbacks: rail.Callback != nil,
 		SendBudget: payment.Duration(rail.Profile.SendBudget()).String(), Profile: profile, profile: rail.Profile,
+		notes: rail.Notes(rail.Profile),
 	}, err
 }
 
@@ -111,6 +114,9 @@ func writeChecked(cmd *cobra.Command, checked []checkedRail) error {
 		if err := outbox.DefaultTimeBudget().Holds(rail.profile.SendBudget()); err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s: rail %s does not fit into the default time budget of a cell: %s\n",
 				oneLine(rail.File), rail.RailType, oneLine(err.Error()))
+		}
+		for _, note := range rail.notes {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s: rail %s: %s\n", oneLine(rail.File), rail.RailType, oneLine(note.Error()))
 		}
 	}
 	o := outputOf(cmd)

@@ -88,6 +88,11 @@ func TestRailCheck(t *testing.T) {
 		!strings.Contains(got.out, "send budget 1m45s") {
 		t.Errorf("a slow rail: %s%s", got.out, got.errors)
 	}
+	idle := writeFile(t, "idle.yaml", strings.Replace(example, "not_found: NOT_EXECUTED", "not_found: INCONCLUSIVE", 1))
+	const note = "note: %s: rail bank: profile.resend_on_unknown has no effect"
+	if got := alone.want(exitOK, "rail", "check", idle); !strings.HasPrefix(got.errors, fmt.Sprintf(note, idle)) {
+		t.Errorf("a rail that states something in vain: %s%s", got.out, got.errors)
+	}
 
 	var checked []struct {
 		RailType   string                     `json:"rail_type"`

@@ -34,7 +34,8 @@ func (c *RailConfig) appliable() []error {
 
 // Tolerated returns what is refused of a completed rail when its file is checked or its profile is to be put in force,
 // and what a rail with this profile in force goes on with: requests by which two payments could be taken for one, see
-// [httpjson.Config.Carries], callbacks that can name no payment or are not read, and headers that are not carried.
+// [httpjson.Config.Carries], callbacks that can name no payment or are not read, headers that are not carried, and
+// promises that can't be kept.
 func (c *RailConfig) Tolerated(profile rails.Profile) []error {
 	var all []error
 	for _, name := range profile.NotCarried() {
@@ -45,6 +46,7 @@ func (c *RailConfig) Tolerated(profile rails.Profile) []error {
 			all = append(all, fmt.Errorf("callback.%w", fault))
 		}
 	}
+	all = append(all, c.unkept(profile)...)
 	if c.Adapter != AdapterHTTP || c.HTTP == nil {
 		return all
 	}
