@@ -4,6 +4,7 @@
 package yamlstrict
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -54,6 +55,7 @@ func Decode(text []byte, into any) (Lines, error) {
 	if len(text) > MaxFile {
 		return d.lines, fmt.Errorf("the file is longer than %d bytes", MaxFile)
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte order mark of some editors
 	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return d.lines, syntaxError(err)

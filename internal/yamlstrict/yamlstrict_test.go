@@ -71,6 +71,20 @@ free:
 	}
 }
 
+// TestByteOrderMark tests that a file may begin with a byte order mark, as some editors write it, and have none inside.
+func TestByteOrderMark(t *testing.T) {
+	var into struct {
+		Name string `json:"name"`
+	}
+	lines, err := Decode([]byte("\ufeffname: a\n"), &into)
+	if err != nil || into.Name != "a" || lines.Of("name") != 1 {
+		t.Errorf("%+v, line %d, %v", into, lines.Of("name"), err)
+	}
+	if _, err := Decode([]byte("\ufeff\ufeffname: a\n"), &into); err == nil {
+		t.Error("a second one is accepted")
+	}
+}
+
 // TestEveryFaultWithItsLine, all in one file.
 func TestEveryFaultWithItsLine(t *testing.T) {
 	const text = `nme: x

@@ -132,7 +132,7 @@ func (r *Rail) failed(parent, ctx context.Context, t *ticket, err error) rails.R
 	}
 	if result.FirstByte {
 		result.RailRefused = !result.OwnStop && refusedByAlert(err)
-		result.Message = r.clean("no complete answer: " + err.Error())
+		result.Message = r.clean("no complete answer: " + plainly(err))
 		return result
 	}
 	result.Result = payment.ResultNotSent
@@ -144,6 +144,6 @@ func (r *Rail) failed(parent, ctx context.Context, t *ticket, err error) rails.R
 	if !result.OwnStop && brokenForAll(err) {
 		result.Result = payment.ResultRefusedRail
 	}
-	result.Message = r.clean("nothing was sent: " + err.Error())
+	result.Message = r.clean("nothing was sent: " + plainly(err))
 	return result
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/railhead-pay/railhead/rails/internal/tlsconf"
 )
@@ -43,4 +44,17 @@ func refusedByAlert(err error) bool {
 	// crypto/tls does not export the type of an alert; its kind is uint8.
 	alert := reflect.ValueOf(remote.Err)
 	return alert.Kind() == reflect.Uint8 && slices.Contains(refusedAlerts, alert.Uint())
+}
+
+// plainly returns the text of an error. Package net/http names a function of its own where something came on a
+// connection that had no request, and prints an error that it need not have.
+func plainly(err error) string {
+	before, after, found := strings.Cut(err.Error(), "readLoopPeekFailLocked: ")
+	if !found {
+		return err.Error()
+	}
+	if rest, none := strings.CutPrefix(after, "%!w(<nil>)"); none {
+		return before + "the bank had sent something on the connection before the request, so that it was closed" + rest
+	}
+	return before + "the connection failed before the request: " + after
 }
