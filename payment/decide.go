@@ -15,6 +15,7 @@ type Answer struct {
 	Elapsed    time.Duration // since the claim, by the worker's monotonic clock
 	RetryAfter time.Duration // as the rail requested it; 0: it did not
 	Spread     float64       // -1 to 1, for the jitter
+	atLeast    time.Duration // the profile's least wait before a re-send, within a decision
 }
 
 // notSentCap bounds the wait after a send that never left. The number of such
@@ -94,28 +95,38 @@ func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) De
 // decideNotSent repeats the same action later, as often as nothing leaves. It parks
 // a re-send that may no longer start by then.
 func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decision {
-	wait := min(max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter), notSentCap)
+	wait := min(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), notSentCap)
+	a.RetryAfter = min(a.RetryAfter, notSentCap)
 	if c.Action == ActionSend && p.AwaitsAcceptance(c, a.Elapsed, 0) {
 		// An operator ends it, not time, and each try costs two rows.
-		wait = min(notSentCap*time.Duration(min(c.AttemptNo/2+1, 100)), awaitCap)
+		wait, a.RetryAfter = min(notSentCap*time.Duration(min(c.AttemptNo/2+1, 100)), awaitCap), 0
 	}
 	return p.putOff(d, c, a, code, wait)
 }
 
-// putOff repeats the action later. It parks a re-send that may no longer start by then.
-func (p Policy) putOff(d Decision, c Claim, a Answer, code string, wait time.Duration) Decision {
+// putOff repeats the action after our own wait, or later if the rail asked for it. It parks a re-send that may no
+// longer start by then.
+func (p Policy) putOff(d Decision, c Claim, a Answer, code string, own time.Duration) Decision {
 	c.Doubted = false // nothing reached the rail: a doubted claim waits as before
+	doubt := c.doubt(a.Elapsed, c.keyKnownFor)
+	spare := doubt.left() - own
+	switch {
+	case c.Action == ActionInquire:
+		spare = p.spareToAsk(doubt, own)
+	case c.OutcomeUnknown:
+		spare = p.spare(doubt, own)
+	}
+	wait := heeded(own, a.RetryAfter, spare)
 	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {
 		return d.park(Parked, c.lateCode(a.Elapsed+wait), DeadOutcomeUnknown)
 	}
-	return d.requeue(Retryable, code, c.Action, wait)
+	return d.requeue(Retryable, code, c.Action, wait).asAsked(wait > own)
 }
 
-// The bounds of the wait after an answer "busy", also where the rail requests a longer
-// one: a rate limit ends within minutes, and the lane's own rate respects it.
+// The bounds of the wait after an answer "busy": a rate limit ends within minutes, and the lane's own rate respects it.
 const (
 	busyFloor = time.Second
-	busyCap   = 5 * time.Minute
+	busyCap   = wishCap
 )
 
 // BusyMax is how long an instruction without expires_at is sent to, or inquired about
@@ -127,8 +138,7 @@ const BusyMax = 24 * time.Hour
 // instruction that has an expires_at. It does not end inquiries: these end after
 // BusyMax too.
 func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
-	wait := max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter)
-	wait = min(max(wait, busyFloor), busyCap)
+	wait := min(max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), busyFloor), busyCap)
 	endless := c.ExpiresAt.IsZero() || c.Action == ActionInquire
 	if endless && !c.BusySince.IsZero() && c.ClaimedAt.Sub(c.BusySince)+a.Elapsed >= BusyMax {
 		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
@@ -190,7 +200,7 @@ func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 		code = CodeRetriesExhausted
 	}
 	if business {
-		a.RetryAfter = max(a.RetryAfter, time.Duration(p.BusinessRetry.Wait))
+		a.atLeast = time.Duration(p.BusinessRetry.Wait)
 	}
 	d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // it proves nothing about a lost send
 	switch {
@@ -199,8 +209,10 @@ func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 	case d.OutcomeUnknown:
 		return p.recover(d, c, a, Retryable)
 	default:
-		wait := max(p.Retry.Wait(d.SendCount, a.Spread), min(a.RetryAfter, maxRetryCap))
-		return d.requeue(Retryable, "", ActionSend, wait)
+		own := max(p.Retry.Wait(d.SendCount, a.Spread), a.atLeast)
+		left := UnknownOutcome{ExpiresIn: c.expiresIn(a.Elapsed)}.left()
+		wait := heeded(own, a.RetryAfter, left-own-p.waitsAfter(d.SendCount+1))
+		return d.requeue(Retryable, "", ActionSend, wait).asAsked(wait > own)
 	}
 }
 
@@ -251,7 +263,7 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 	doubt.Sends, doubt.Inquiries = d.SendCount, d.InquiryCount
 	doubt.Provisional = d.Provisional
 	doubt.NotFound = c.Action == ActionInquire && a.Result == ResultNotFound
-	doubt.AskedAgo, doubt.RetryAfter, doubt.Spread = a.Elapsed, a.RetryAfter, a.Spread
+	doubt.AskedAgo, doubt.RetryAfter, doubt.AtLeast, doubt.Spread = a.Elapsed, a.RetryAfter, a.atLeast, a.Spread
 	move := p.Recover(doubt)
 	// A send that the rail does not find may still be on its way. Only a re-send with the
 	// same key resolves that: the rail executes one of the two.
@@ -259,13 +271,13 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 		move = Recovery{Action: RecoveryPark, Code: CodeExpired}
 	}
 	if move.NotExecuted {
-		return d.requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
+		return d.requeue(Retryable, CodeNotFound, ActionSend, move.Delay).asAsked(move.AsAsked)
 	}
 	switch move.Action {
 	case RecoveryInquire, RecoveryWait:
-		return d.requeue(state, "", ActionInquire, max(move.Delay, min(a.RetryAfter, maxRetryCap)))
+		return d.requeue(state, "", ActionInquire, move.Delay).asAsked(move.AsAsked)
 	case RecoveryResend:
-		return d.requeue(state, "", ActionSend, move.Delay)
+		return d.requeue(state, "", ActionSend, move.Delay).asAsked(move.AsAsked)
 	default:
 		d = d.park(state, move.Code, DeadOutcomeUnknown)
 		d.Park = true
@@ -298,6 +310,11 @@ func (d Decision) dispatched() Decision {
 func (d Decision) requeue(state State, code string, next Action, delay time.Duration) Decision {
 	d.State, d.ErrorCode = state, code
 	d.Requeue, d.NextAction, d.Delay = true, next, delay
+	return d
+}
+
+func (d Decision) asAsked(is bool) Decision {
+	d.AsAsked = is
 	return d
 }
 

@@ -97,21 +97,6 @@ func TestWordsOfSendProveNothingToAnInquiry(t *testing.T) {
 	}
 }
 
-// The rail's wish to wait is part of the wait that must end inside the window.
-func TestRetryAfterBeyondTheWindowParks(t *testing.T) {
-	p := keyedRail()
-	p.KeyWindow = span(time.Hour)
-	c := payment.Claim{Action: payment.ActionSend, ClaimedAt: noon}
-	d := p.Decide(c, payment.Answer{Result: payment.ResultUnknown, RetryAfter: 50 * time.Minute})
-	if !d.Requeue || d.NextAction != payment.ActionSend || d.Delay != 50*time.Minute {
-		t.Errorf("50 minutes of 55: %+v", d)
-	}
-	d = p.Decide(c, payment.Answer{Result: payment.ResultUnknown, RetryAfter: 55 * time.Minute})
-	if d.Requeue || !d.Park || d.ErrorCode != payment.CodeWindowClosed {
-		t.Errorf("55 minutes of 55: %+v", d)
-	}
-}
-
 // A send that never leaves has no ceiling, so its wait must be bounded both ways.
 func TestWaitAfterNotSent(t *testing.T) {
 	p := keyedRail()
@@ -281,7 +266,7 @@ func TestStoredAnswerOfAProvisionalRail(t *testing.T) {
 }
 
 // The waits of a refusal for now: the schedule, or the rail's wish if longer, up
-// to a day.
+// to five minutes.
 func TestWaitAfterRefusalForNow(t *testing.T) {
 	p := againRail()
 	for _, test := range []struct {
@@ -291,7 +276,7 @@ func TestWaitAfterRefusalForNow(t *testing.T) {
 	}{
 		{0, 0, time.Second}, {1, 0, 2 * time.Second},
 		{0, time.Minute, time.Minute}, {0, time.Millisecond, time.Second}, {0, -time.Hour, time.Second},
-		{0, 48 * time.Hour, 24 * time.Hour},
+		{0, 48 * time.Hour, 5 * time.Minute},
 	} {
 		d := p.Decide(payment.Claim{Action: payment.ActionSend, SendCount: test.sends},
 			payment.Answer{Result: payment.ResultRefusedTransient, RetryAfter: test.retryAfter})

@@ -15,6 +15,8 @@ type Decision struct {
 	Requeue    bool
 	NextAction Action
 	Delay      time.Duration
+	// AsAsked is set if Delay is longer than our own wait because the rail asked for it.
+	AsAsked bool
 	// The flags and counters of the instruction from now on.
 	OutcomeUnknown bool
 	Provisional    bool

@@ -30,14 +30,18 @@ type UnknownOutcome struct {
 	// AskedAgo is the time since the claim of the inquiry that NotFound answers. The rail
 	// looked the payment up at some moment in it, at worst at its start.
 	AskedAgo   time.Duration
-	RetryAfter time.Duration // as the rail requested it; 0: it did not
-	Spread     float64       // -1 to 1, for the jitter
+	RetryAfter time.Duration  // as the rail requested it; 0: it did not
+	AtLeast    time.Duration  // the profile's least wait before a re-send after such an answer
+	ExpiresIn  *time.Duration // until expires_at; nil: it does not expire
+	Spread     float64        // -1 to 1, for the jitter
 }
 
 // Recovery is the one action that is safe, and when.
 type Recovery struct {
 	Action RecoveryAction
 	Delay  time.Duration
+	// AsAsked is set if the delay is longer than ours because the rail asked for it.
+	AsAsked bool
 	// NotExecuted is set on a RESEND that the rail's NOT_FOUND allows: no send was executed
 	// so far. One may still be on its way, so the outcome remains unknown.
 	NotExecuted bool
@@ -59,12 +63,13 @@ func (p Policy) Recover(d UnknownOutcome) Recovery {
 	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(sinceLast, d.SinceFirstSend) &&
 		(!d.MaybeSent || p.Inquiry.provesNotExecuted(sinceLast, d.SinceForgotten))
 	if canAsk && !notExecuted {
-		return Recovery{Action: RecoveryInquire, Delay: p.inquiryDelay(d)}
+		return p.inquire(d)
 	}
 	if p.Inquiry.Max > 0 && !notExecuted {
 		return Recovery{Action: RecoveryPark, Code: CodeInquiriesSpent}
 	}
-	wait := max(p.Retry.Wait(d.Sends, d.Spread), min(d.RetryAfter, maxRetryCap))
+	own := max(p.Retry.Wait(d.Sends, d.Spread), d.AtLeast)
+	wait := heeded(own, d.RetryAfter, p.spare(d, own))
 	switch {
 	// Even a proven "not executed" parks as unknown: a suspended sender may still send,
 	// and a rail without keys would execute both.
@@ -75,7 +80,7 @@ func (p Policy) Recover(d UnknownOutcome) Recovery {
 	case !p.mayRepeat(d, wait):
 		return Recovery{Action: RecoveryPark, Code: CodeWindowClosed}
 	default:
-		return Recovery{Action: RecoveryResend, Delay: wait, NotExecuted: notExecuted}
+		return Recovery{Action: RecoveryResend, Delay: wait, AsAsked: wait > own, NotExecuted: notExecuted}
 	}
 }
 
@@ -93,7 +98,7 @@ func (p Policy) recoverProvisional(d UnknownOutcome, canAsk bool) Recovery {
 	deadline := time.Duration(p.CallbackDeadline)
 	switch {
 	case canAsk:
-		return Recovery{Action: RecoveryInquire, Delay: p.inquiryDelay(d)}
+		return p.inquire(d)
 	case d.SinceLastSend < deadline:
 		return Recovery{Action: RecoveryWait, Delay: deadline - d.SinceLastSend}
 	case deadline > 0:
@@ -101,6 +106,13 @@ func (p Policy) recoverProvisional(d UnknownOutcome, canAsk bool) Recovery {
 	default:
 		return Recovery{Action: RecoveryPark, Code: CodeInquiriesSpent}
 	}
+}
+
+// inquire returns the next inquiry: by the schedule, or later if the rail asked for it.
+func (p Policy) inquire(d UnknownOutcome) Recovery {
+	own := p.inquiryDelay(d)
+	wait := heeded(own, d.RetryAfter, p.spareToAsk(d, own))
+	return Recovery{Action: RecoveryInquire, Delay: wait, AsAsked: wait > own}
 }
 
 // inquiryDelay returns the wait until the next inquiry of the schedule: not_before from

@@ -168,6 +168,10 @@ func (c Claim) doubt(elapsed, knownFor time.Duration) UnknownOutcome {
 		SinceForgotten: c.ClaimedAt.Add(elapsed).Sub(c.ForgottenSince),
 		SinceKey:       c.sinceKey(elapsed, knownFor),
 		SeenBefore:     c.SeenBefore,
+		Sends:          c.SendCount,
+		Inquiries:      c.InquiryCount,
+		Provisional:    c.Provisional,
+		ExpiresIn:      c.expiresIn(elapsed),
 	}
 }
 

@@ -256,6 +256,9 @@ func (r *Relayer) outcomeOf(
 		RailReference: result.Reference, RailCode: result.Code, CodeTable: result.CodeTable, ErrorMessage: result.Message,
 		WorkerID: r.config.WorkerID, ProfileVersion: l.profile.Version, RenderVersion: l.rail.RenderVersion(),
 	}
+	if decision.AsAsked {
+		outcome.ErrorMessage = rails.Truncate(payment.SayAsked(decision.Delay)+outcome.ErrorMessage, payment.MaxErrorMessage)
+	}
 	if decision.Park {
 		outcome.ParkAttemptID = payment.NewID()
 	}

@@ -99,6 +99,25 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	same(t, "a second between the answer and the next claim", between, "true")
 }
 
+// TestRetryAfterOfAnHour: an answer that proves nothing and asks for an hour parks nothing, gets five minutes, and the
+// row says that the wait is the rail's wish.
+func TestRetryAfterOfAnHour(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "1h"`))
+	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 503, RetryAfterS: 3600, Match: railsim.Match{Nth: 1}})
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING UNKNOWN")
+	same(t, "it waits", w.waiting(id), "SEND sends=1 asked=0 unknown")
+	said := w.text(`
+		SELECT (p.next_attempt_at - a.completed_at BETWEEN interval '299 s' AND interval '301 s')::text || ' ' || a.error_message
+		FROM railhead.payment_outbox_attempts a JOIN railhead.payment_outbox_pending p USING (outbox_id)
+		WHERE outbox_id = $1 AND a.state = 'UNKNOWN'`, [16]byte(id))
+	if want := "true the next step waits as the rail asked, 5m0s; HTTP 503"; !strings.HasPrefix(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
+}
+
 // TestHangIsUnknownWithinTheBudget tests that a rail that never answers costs one send budget.
 func TestHangIsUnknownWithinTheBudget(t *testing.T) {
 	t.Parallel()

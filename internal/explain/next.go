@@ -57,7 +57,7 @@ func ownNext(line reader.Timeline) string {
 			Clock(p.NextAttemptAt))
 	case p != nil && p.DueInMS > 0:
 		return fmt.Sprintf("%s in %s, at %s (%s)%s%s", p.NextAction, Span(Millis(p.DueInMS)), Clock(p.NextAttemptAt),
-			waitingFor(p), because(last), oldReplay(line))
+			waitingFor(p, last), because(last), oldReplay(line))
 	case p != nil:
 		said := fmt.Sprintf("%s, due since %s%s%s", p.NextAction, Span(Millis(p.DueInMS)), because(last),
 			oldReplay(line))
@@ -138,8 +138,10 @@ func SayGate(g reader.ClosedGate) string {
 }
 
 // waitingFor is the reason why a pending instruction is not due yet.
-func waitingFor(p *reader.PendingRow) string {
+func waitingFor(p *reader.PendingRow, last *reader.AttemptRow) string {
 	switch {
+	case last != nil && payment.WasAsked(last.ErrorMessage):
+		return "as the rail asked"
 	case p.Provisional:
 		return "no final word of the rail yet"
 	case p.NextAction == "INQUIRE":
