@@ -87,7 +87,12 @@ func applyRails(
 	if err != nil {
 		return err
 	}
-	if refused != nil && !soundChange(file, changes) {
+	shared, err := sharedNames(cmd.Context(), operator, file)
+	if err != nil {
+		return err
+	}
+	refused = errors.Join(append([]error{refused}, shared...)...)
+	if refused != nil && !soundChange(file, changes, shared) {
 		return refused
 	}
 	budget, err := operator.TimeBudget(cmd.Context())
@@ -147,11 +152,11 @@ func applyRails(
 	}
 }
 
-// soundChange reports whether a profile changes, and none of a rail of which rail check refuses something.
-func soundChange(file railconfig.File, changes []railChange) bool {
+// soundChange reports whether a profile changes, and none of a rail of which something is refused.
+func soundChange(file railconfig.File, changes []railChange, shared []error) bool {
 	sound := false
 	for n, rail := range file.Rails {
-		if changes[n].Changed && len(rail.Tolerated(rail.Profile)) > 0 {
+		if changes[n].Changed && len(rail.Tolerated(rail.Profile)) > 0 || changes[n].Changed && shared[n] != nil {
 			return false
 		}
 		sound = sound || changes[n].Changed

@@ -20,14 +20,17 @@ func (c Config) Carries(profile rails.Profile) error {
 	var all faults
 	sends, asks := c.carried()
 	keyless := !sends("rail_key")
-	nameless := keyless && !ofOneParticipant(sends)
-	const noKey = "but no send carries the rail key, so that the bank can recognise no repetition: " +
+	const noKey = "but no send carries the rail key, the one name that no two payments share: " +
 		"give it by http.send.idempotency_header, or as rail_key in http.send.body or {rail_key} in http.send.path"
-	if nameless && profile.ResendOnUnknown == payment.ResendSameKey {
+	if keyless && profile.ResendOnUnknown == payment.ResendSameKey {
 		all.refuse("profile.resend_on_unknown", "is SAME_KEY "+noKey)
 	}
-	if nameless && profile.AnswerCoversKey {
+	if keyless && profile.AnswerCoversKey {
 		all.refuse("profile.answer_covers_key", "is true "+noKey)
+	}
+	if joinsIDs(c.Send.Path) {
+		all.refuse("http.send.path", "joins participant_id and instruction_id, so that two payments may have one path: "+
+			"give each a segment or a value of the query")
 	}
 	all.echo("http.send.response", c.Send.Response.Echo, c.Send.Response.EchoIs, keyless)
 	if profile.Kind != rails.KindMessage {
@@ -44,19 +47,23 @@ func (c Config) Carries(profile rails.Profile) error {
 	if c.Inquiry == nil {
 		return errors.Join(all...)
 	}
+	has, how := sends, ""
 	switch {
-	case asks("rail_key") || c.Inquiry.needsReference() || ofOneParticipant(asks):
+	case asks("rail_key") || c.Inquiry.needsReference():
+	case c.asksByIDs():
+		has, how = c.sendsWhole, " as a value of its own"
 	case asks("instruction_id"):
 		all.refuse("http.inquiry", "asks by instruction_id, which payments of two participants may share, so that the bank "+
-			"can answer about another one: ask by rail_key, by the bank's reference, or by participant_id, too")
+			"can answer about another one: ask by rail_key, by the bank's reference, or by participant_id, too, each as "+
+			"a value of its own")
 	default:
 		all.refuse("http.inquiry", "names no payment, so that the bank can answer about any: ask by rail_key or by the "+
 			"bank's reference")
 	}
 	for _, name := range []string{"rail_key", "instruction_id", "participant_id"} {
-		if asks(name) && !sends(name) {
-			all.refuse("http.inquiry", "asks by %s, which no send carries, so that the bank finds no payment by it: add it "+
-				"to http.send.body", name)
+		if asks(name) && !has(name) {
+			all.refuse("http.inquiry", "asks by %s, which no send carries%s, so that the bank finds no payment by it: add "+
+				"it to http.send.body", name, how)
 		}
 	}
 	all.echo("http.inquiry.response", c.Inquiry.Response.Echo, c.Inquiry.Response.EchoIs, keyless)
@@ -69,12 +76,6 @@ func (c Config) Carries(profile rails.Profile) error {
 func (c Config) CarriesKey() bool {
 	sends, _ := c.carried()
 	return sends("rail_key")
-}
-
-// ofOneParticipant reports whether a request has an instruction's id together with the participant that it belongs to:
-// both name one payment, as the rail key does.
-func ofOneParticipant(has func(source string) bool) bool {
-	return has("instruction_id") && has("participant_id")
 }
 
 // echo refuses an echo that is not of one payment alone, or of what the bank was not sent.

@@ -29,6 +29,13 @@ func TestRequestsOfOnePayment(t *testing.T) {
 			c.Inquiry.Body["q"] = append(c.Inquiry.Body["q"].([]any), source)
 		}
 	}
+	byBoth := func(path string) func(*httpjson.Config) {
+		return func(c *httpjson.Config) {
+			keyless(c)
+			c.Send.Method, c.Send.Path, c.Inquiry.Path = "PUT", path, path
+		}
+	}
+	const joined, shared = "http.send.path joins participant_id and", "http.inquiry asks by instruction_id, which payments"
 	const noKey, noAmount, noCurrency = "no send carries the rail key", "has no amount", "has no currency"
 	for name, test := range map[string]struct {
 		facts  rails.Profile
@@ -70,11 +77,19 @@ func TestRequestsOfOnePayment(t *testing.T) {
 			c.Send.Path = "/p/{participant_id}/{instruction_id}"
 			c.Inquiry.Path = "/p?who={participant_id}&id={instruction_id}"
 		}, nil},
-		"both, and no key": {keyed, func(c *httpjson.Config) {
-			keyless(c)
-			c.Send.Method, c.Send.Path = "PUT", "/p/{participant_id}/{instruction_id}"
-			c.Inquiry.Path = c.Send.Path
-		}, nil},
+		"both, and no key": {profile(), byBoth("/p/{participant_id}/{instruction_id}"), nil},
+		"both, no key, and a repetition": {keyed, byBoth("/p/{participant_id}/{instruction_id}"), []string{
+			"profile.resend_on_unknown is SAME_KEY but " + noKey, "profile.answer_covers_key is true but " + noKey}},
+		"both as one text":            {profile(), byBoth("/p/{participant_id}{instruction_id}"), []string{joined, shared}},
+		"both with a dash":            {profile(), byBoth("/p/{participant_id}-{instruction_id}"), []string{joined, shared}},
+		"both as one value":           {profile(), byBoth("/p?id={participant_id}:{instruction_id}"), []string{joined, shared}},
+		"both as one text, and a key": {profile(), byBoth("/p/{participant_id}-{instruction_id}/{rail_key}"), []string{joined}},
+		"both with the key":           {profile(), byBoth("/p/{participant_id}{instruction_id}{rail_key}"), nil},
+		"a part of a segment":         {profile(), byBoth("/p/{participant_id}/x{instruction_id}"), []string{shared}},
+		"asked by both, sent as one text": {profile(), func(c *httpjson.Config) {
+			byBoth("/p/{participant_id}{instruction_id}")(c)
+			c.Inquiry.Path = "/p?who={participant_id}&id={instruction_id}"
+		}, []string{joined, "http.inquiry asks by participant_id, which no send carries as"}},
 		"asked by a participant that was not sent": {profile(), func(c *httpjson.Config) {
 			c.Send.Body["id"] = "instruction_id"
 			c.Inquiry.Path = "/p/{participant_id}/{instruction_id}"
@@ -147,5 +162,41 @@ func TestRequestsOfOnePayment(t *testing.T) {
 				t.Errorf("a rail in force is not opened: %v", err)
 			}
 		})
+	}
+}
+
+// TestNamesOfOneKey tests which requests are refused in a cell that allows second keys.
+func TestNamesOfOneKey(t *testing.T) {
+	t.Parallel()
+	const both = "/p/{participant_id}/{instruction_id}"
+	const sends, asks = "http.send names a payment by instruction_id", "http.inquiry asks by instruction_id and"
+	for name, test := range map[string]struct {
+		header, send, inquiry, reference string
+		want                             []string // how each fault begins
+	}{
+		"by the key":                     {"Key", both, "/p/{rail_key}", "rail_key", nil},
+		"asked by both":                  {"Key", both, both, "rail_key", []string{asks}},
+		"asked by both and the key":      {"Key", both, both + "?key={rail_key}", "rail_key", nil},
+		"asked by both and by reference": {"Key", both, both + "?of={reference}", "rail_key", nil},
+		"no key":                         {"", both, both, "instruction_id", []string{sends, asks}},
+		"no key, in a body":              {"", "/p", "/latest", "instruction_id", []string{sends}},
+		"no key, and no id":              {"", "/p", "/latest", "participant_id", nil},
+	} {
+		c := config(t, "http://127.0.0.1:1")
+		c.Send.IdempotencyHeader, c.Send.Path, c.Inquiry.Path = test.header, test.send, test.inquiry
+		c.Send.Body["reference"] = test.reference
+		var got []string
+		if refused, ok := c.SecondKeys().(interface{ Unwrap() []error }); ok {
+			for _, fault := range refused.Unwrap() {
+				got = append(got, fault.Error())
+			}
+		}
+		if !slices.EqualFunc(got, test.want, strings.HasPrefix) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+		}
+		c.Inquiry = nil
+		if err := c.SecondKeys(); err != nil && strings.Contains(err.Error(), "http.inquiry") {
+			t.Errorf("%s, and no inquiry: %v", name, err)
+		}
 	}
 }

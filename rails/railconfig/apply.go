@@ -59,6 +59,15 @@ func (c *RailConfig) Tolerated(profile rails.Profile) []error {
 	return all
 }
 
+// SecondKeys returns what is refused of a completed rail in a cell that allows second keys: see
+// [httpjson.Config.SecondKeys]. Messages of streams are named by the rail key.
+func (c *RailConfig) SecondKeys() error {
+	if c.Adapter != AdapterHTTP || c.HTTP == nil {
+		return nil
+	}
+	return c.HTTP.SecondKeys()
+}
+
 // unreadable returns why the profile of a completed rail can't be read once it is stored: complete
 // adds to it after its bounds were checked, and only the stored text has a length.
 func (c *RailConfig) unreadable() []error {
