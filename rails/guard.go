@@ -75,7 +75,7 @@ func NewGuard(p Profile, onChange func(from, to BreakerState)) (*Guard, error) {
 		probeFor: p.SendBudget() + probeSlack,
 		onChange: onChange,
 		pace:     newPace(p.Rate, p.Concurrency, time.Now()),
-		sends:    newRefusals(p.RailRefused), inquiries: newRefusals(p.RailRefused),
+		sends:    newRefusals(p.RailRefused, true), inquiries: newRefusals(p.RailRefused, false),
 	}
 	window := time.Duration(p.Breaker.Window)
 	g.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{

@@ -201,6 +201,37 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 	})
 }
 
+// TestRefusedInquiriesAreOfOne tests that inquiries about single payments that are refused again and again, while
+// others were answered since the first refusal of each, are no refusal of the rail: the database has none of them.
+func TestRefusedInquiriesAreOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := guardProfile()
+		p.RailRefused = payment.RailRefusedPolicy{After: 3, Instructions: 2, PerInstruction: 100}
+		p.Concurrency = 64
+		g := newGuard(t, p.WithDefaults(), nil)
+		answer := func() {
+			pass(time.Second)
+			permit := g.Reserve(1)[0]
+			pass(time.Millisecond)
+			permit.EndInquiry(Result{Result: payment.ResultExecuted, FirstByte: true})
+		}
+		ids := []payment.ID{payment.NewID(), payment.NewID()}
+		for round := range 4 {
+			for _, id := range append(ids, ids...) {
+				pass(time.Second)
+				got := g.Refused(payment.ActionInquire, id, nil, time.Now())
+				if round > 0 && !got.OthersPass || got.RailRefuses {
+					t.Errorf("round %d: %+v", round, got)
+				}
+				if round == 0 {
+					answer()
+				}
+			}
+			answer()
+		}
+	})
+}
+
 // TestRefusalOfOneIsNoTroubleOfTheRail tests that the breaker stays closed.
 func TestRefusalOfOneIsNoTroubleOfTheRail(t *testing.T) {
 	g := newGuard(t, guardProfile(), nil)

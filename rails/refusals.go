@@ -14,8 +14,10 @@ import (
 // protects it.
 type refusals struct {
 	policy payment.RailRefusedPolicy
-	passed time.Time // when the latest call began that got an answer about a payment; zero: none did
-	passes passes    // of such calls
+	// recorded is set if the database has these refusals: it has those of sends alone.
+	recorded bool
+	passed   time.Time // when the latest call began that got an answer about a payment; zero: none did
+	passes   passes    // of such calls
 	// since is when the rail was paused or resumed; zero: it was not. A refusal of a call that began
 	// before proves nothing about the rail of now.
 	since  time.Time
@@ -54,8 +56,10 @@ type Refusal struct {
 // of their refusals is then found from those that the database has.
 const refusalsMax = 1024
 
-func newRefusals(policy payment.RailRefusedPolicy) refusals {
-	return refusals{policy: policy, of: make(map[payment.ID]bool), known: make(map[payment.ID]turnedAway)}
+func newRefusals(policy payment.RailRefusedPolicy, recorded bool) refusals {
+	return refusals{
+		policy: policy, recorded: recorded, of: make(map[payment.ID]bool), known: make(map[payment.ID]turnedAway),
+	}
 }
 
 // answered records that the rail accepted a call of ours that began at this time.
@@ -90,7 +94,7 @@ func (r *refusals) refused(id payment.ID, before []time.Time, begun, now time.Ti
 		return Refusal{}
 	}
 	one := r.known[id]
-	if len(before) < one.recorded {
+	if r.recorded && len(before) < one.recorded {
 		one = turnedAway{} // what was before the replay counts no more, for this process as for all others
 	}
 	one.recorded = min(len(before)+1, payment.MaxRailRefusals)
