@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,4 +23,6 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// Tracer traces every query; nil: none.
 	Tracer pgx.QueryTracer
+	// Log gets what the server warns of, each kind once an hour; nil: nothing is logged.
+	Log *slog.Logger
 }

@@ -77,7 +77,7 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 			return nil, nil, err
 		}
 		configs = append(configs, door.Cell{Setting: cell.Setting, Config: ledger.Config{URL: url, Cell: cell.Cell,
-			Name: "railhead-api", MaxConns: s.APIConns, Tracer: s.traces.Postgres()}})
+			Name: "railhead-api", MaxConns: s.APIConns, Tracer: s.traces.Postgres(), Log: log}})
 	}
 	certificates, err := tlsOf("api", files, set, log)
 	if err != nil {

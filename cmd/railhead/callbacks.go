@@ -38,7 +38,7 @@ func newCallbacks(
 		return nil, nil, usage(err)
 	}
 	store, err := callbacks.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks",
-		MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres()})
+		MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres(), Log: log})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

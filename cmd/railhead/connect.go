@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/railhead-pay/railhead/internal/engine"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -132,15 +133,14 @@ func asAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) er
 // standbyWatch notices commits of an administrator's connections that may be on no
 // standby. PostgreSQL reports a cancelled wait for the standby as success with a warning;
 // after a failover the commit may be gone.
-type standbyWatch struct{ warned atomic.Bool }
+type standbyWatch struct{ doubt atomic.Pointer[string] }
 
 // watchStandby returns the watch over the connections that a configuration makes.
 func watchStandby(config *pgx.ConnConfig) *standbyWatch {
 	w := &standbyWatch{}
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
-		// The text is in the server's language, and the SQLSTATE that of any warning.
-		if notice.Routine == "SyncRepWaitForLSN" {
-			w.warned.Store(true)
+		if why := engine.Doubt(notice); why != "" {
+			w.doubt.Store(&why)
 		}
 	}
 	// A login may be set to hear no warnings.
@@ -150,8 +150,8 @@ func watchStandby(config *pgx.ConnConfig) *standbyWatch {
 
 // lacks returns outbox.ErrCommitUnknown if a commit may be on no standby.
 func (w *standbyWatch) lacks() error {
-	if w.warned.Load() {
-		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", outbox.ErrCommitUnknown)
+	if why := w.doubt.Load(); why != nil {
+		return fmt.Errorf("%w: %s", outbox.ErrCommitUnknown, *why)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func newConsole(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 		}
 	}
 	for _, cell := range each {
-		one, closeOne, err := cell.consoleCell(ctx)
+		one, closeOne, err := cell.consoleCell(ctx, log)
 		if err != nil {
 			end()
 			return nil, nil, err
@@ -82,13 +82,13 @@ func newConsole(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 
 // consoleCell is a cell with a login for reading, and one for acts if the console has any. Nothing connects
 // before it is read: one that is away keeps no other from being shown.
-func (s settings) consoleCell(ctx context.Context) (console.Cell, func(), error) {
+func (s settings) consoleCell(ctx context.Context, log *slog.Logger) (console.Cell, func(), error) {
 	url, err := s.url("RAILHEAD_READER_URL", s.ReaderURL)
 	if err != nil {
 		return console.Cell{}, nil, err
 	}
 	config := ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-console", MaxConns: consoleConns,
-		Tracer: s.traces.Postgres()}
+		Tracer: s.traces.Postgres(), Log: log}
 	reading, err := reader.Open(ctx, config)
 	if err != nil {
 		return console.Cell{}, nil, usage(fmt.Errorf("%s: %w", s.variable("RAILHEAD_READER_URL"), err))

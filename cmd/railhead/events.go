@@ -31,7 +31,7 @@ func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		return nil, nil, usage(fmt.Errorf("RAILHEAD_EVENTS_FILE: %w", err))
 	}
 	config := ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-events",
-		MaxConns: int32(min(len(file.Endpoints), 8)), Tracer: s.traces.Postgres()}
+		MaxConns: int32(min(len(file.Endpoints), 8)), Tracer: s.traces.Postgres(), Log: log}
 	store, err := events.Open(ctx, config)
 	if err != nil {
 		return nil, nil, usage(err)

@@ -27,7 +27,8 @@ func newDatabaseMetrics(
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, err := reader.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-metrics", MaxConns: 1})
+	reader, err := reader.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-metrics", MaxConns: 1,
+		Log: log})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

@@ -18,7 +18,7 @@ func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		return nil, nil, err
 	}
 	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2,
-		Tracer: s.traces.Postgres()})
+		Tracer: s.traces.Postgres(), Log: log})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

@@ -30,7 +30,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	// One connection each for the turn, heartbeats and tests of the notifier, and the
 	// pause of a rail in trouble.
 	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4,
-		Tracer: s.traces.Postgres()})
+		Tracer: s.traces.Postgres(), Log: log})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

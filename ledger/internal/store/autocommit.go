@@ -17,8 +17,7 @@ import (
 // by Transact.
 //
 // It returns ErrCommitUnknown if the statement may have reached the server and its
-// answer was lost, or if the answer came with a warning (a cancelled wait for
-// synchronous replication is reported as success with a warning).
+// answer was lost, or if the answer came with the warning that the commit may be lost (engine.Doubt).
 func (db *DB) Autocommit(ctx context.Context, do func(*pgx.Conn) error) error {
 	return db.Again(func() error { return db.autocommitOnce(ctx, do) })
 }
@@ -29,14 +28,14 @@ func (db *DB) autocommitOnce(ctx context.Context, do func(*pgx.Conn) error) erro
 		return fmt.Errorf("getting a connection: %w", err)
 	}
 	defer conn.Release()
-	before := warningsOn(conn.Conn())
+	before := doubtsOn(conn.Conn())
 	return commitError(conn.Conn(), before, do(conn.Conn()))
 }
 
 // commitError returns the error of a transaction that was sent in one write with its
-// commit. err is the error of the write, and warnings is the number of warnings on the
+// commit. err is the error of the write, and before is the number of doubts on the
 // connection before it.
-func commitError(conn *pgx.Conn, warnings int64, err error) error {
+func commitError(conn *pgx.Conn, before int64, err error) error {
 	switch {
 	case err == nil:
 	case Refused(err), pgconn.SafeToRetry(err), errors.Is(err, pgx.ErrTxCommitRollback):
@@ -44,10 +43,7 @@ func commitError(conn *pgx.Conn, warnings int64, err error) error {
 	default:
 		return &unknownCommit{err}
 	}
-	if warningsOn(conn) != warnings {
-		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", outbox.ErrCommitUnknown)
-	}
-	return nil
+	return doubted(conn, before)
 }
 
 // unknownCommit is the error of a commit whose answer was lost. It is an

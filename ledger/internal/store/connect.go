@@ -20,9 +20,6 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// warningKey is the key of a connection's count of warnings in its custom data.
-const warningKey = "railhead.warnings"
-
 // sessionSettings determine how text between a process and the server is interpreted,
 // whatever the login's defaults: in another encoding a payload would not match its
 // fingerprint. A pooler keeps exactly these settings for each of its clients.
@@ -60,9 +57,8 @@ func (db *DB) ReadCommitted() { db.fresh.Store(true) }
 
 // Open makes a pool of connections to the writable server. A connection fails with
 // outbox.ErrOtherSchema if another build has migrated the cell, and with
-// outbox.ErrUnfitServer on a server that takes guards of the cell away. The pool counts the
-// warnings on each connection: PostgreSQL reports a cancelled wait for synchronous
-// replication as success with a warning, after which a failover may lose the commit.
+// outbox.ErrUnfitServer on a server that takes guards of the cell away. The pool counts on
+// each connection what the server says by which a commit may be lost (engine.Doubt).
 func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	loaded, err := LoadStatements(config.Cell)
 	if err != nil {
@@ -96,10 +92,10 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	conn.StatementCacheCapacity = max(conn.StatementCacheCapacity, statementsMax)
 	conn.DescriptionCacheCapacity = max(conn.DescriptionCacheCapacity, statementsMax)
 	conn.ValidateConnect = Writable
-	conn.OnNotice = countWarning
+	conn.OnNotice = (&warnings{log: config.Log}).note
 	conn.Tracer = config.Tracer
 	conn.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
-		c.CustomData()[warningKey] = new(atomic.Int64)
+		c.CustomData()[doubtKey] = new(doubts)
 		return nil
 	}
 	schema := &SchemaCheck{Cell: config.Cell}
@@ -168,20 +164,4 @@ func checkCollations(ctx context.Context, conn pgx.Tx, loaded Statements) error 
 	return fmt.Errorf("%w: index %s of %s sorts by collation %s, which may change with the server's libraries, "+
 		`so that it misses keys that are there: give its columns COLLATE "C" as docs/operations.md says`,
 		outbox.ErrUnsafeServer, index, table, collation)
-}
-
-func countWarning(c *pgconn.PgConn, notice *pgconn.Notice) {
-	if notice.SeverityUnlocalized != "WARNING" {
-		return
-	}
-	if counter, ok := c.CustomData()[warningKey].(*atomic.Int64); ok {
-		counter.Add(1)
-	}
-}
-
-func warningsOn(conn *pgx.Conn) int64 {
-	if counter, ok := conn.PgConn().CustomData()[warningKey].(*atomic.Int64); ok {
-		return counter.Load()
-	}
-	return 0
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Transact runs do in a transaction, and repeats it if it lost a race. It returns
-// ErrCommitUnknown if the answer to the commit was lost, or came with a warning.
+// ErrCommitUnknown if the answer to the commit was lost, or came with the warning that it may be lost.
 func (db *DB) Transact(ctx context.Context, do func(pgx.Tx) error) error {
 	return db.Again(func() error { return db.transactOnce(ctx, beginQuery, do) })
 }
@@ -59,10 +59,9 @@ func ignoreClosed(err error) error {
 }
 
 // commitTx commits a transaction. It returns ErrCommitUnknown if the answer was lost, or
-// came with a warning (a cancelled wait for synchronous replication is reported as success
-// with a warning).
+// came with the warning that the commit may be lost (engine.Doubt).
 func commitTx(ctx context.Context, conn *pgx.Conn, commit func(context.Context) error) error {
-	before := warningsOn(conn)
+	before := doubtsOn(conn)
 	if err := commit(ctx); err != nil {
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.SeverityUnlocalized == "ERROR" {
 			return fmt.Errorf("committing: %w", err)
@@ -72,8 +71,5 @@ func commitTx(ctx context.Context, conn *pgx.Conn, commit func(context.Context) 
 		}
 		return fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, err)
 	}
-	if warningsOn(conn) != before {
-		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", outbox.ErrCommitUnknown)
-	}
-	return nil
+	return doubted(conn, before)
 }

@@ -118,7 +118,7 @@ func (t *Transaction) Commit(ctx context.Context) error {
 	if err := t.bound(ctx); err != nil {
 		return t.giveUp(ctx, err)
 	}
-	before := warningsOn(t.conn())
+	before := doubtsOn(t.conn())
 	if err := commitError(t.conn(), before, t.write(ctx)); err != nil {
 		return t.giveUp(ctx, err)
 	}
