@@ -270,16 +270,18 @@ func (a *apiService) check(ctx context.Context) error {
 }
 
 // answered reports whether the server answered with an error that stays: not one of a lost race, of a lock, of a server
-// that is full, starts or ends, or of one that only reads now.
+// that is full, starts or ends, of one that only reads now, or of a session that was ended.
 func answered(err error) bool {
 	state := service.SQLState(err)
 	switch {
 	case outbox.Unfit(err):
 		return true
-	case len(state) != 5 || state == "25006":
+	case strings.HasPrefix(state, "28"): // a login that is refused
+		return true
+	case outbox.IsAway(state):
 		return false
 	}
-	return !slices.Contains([]string{"08", "40", "53", "55", "57", "58"}, state[:2])
+	return !slices.Contains([]string{"40", "53", "55", "57", "58"}, state[:2])
 }
 
 // beat returns an error where the API can't work on what it is connected to: on none of several cells.

@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
@@ -41,5 +45,23 @@ func TestAPIThatCannotEnqueueEnds(t *testing.T) {
 	who.env[0] += "&default_query_exec_mode=cache_describe"
 	if code, said := ends(); code == exitOK || !strings.Contains(said, "ALTER ROLE") {
 		t.Errorf("behind a pooler it ends with %d and %s", code, said)
+	}
+}
+
+// TestAnsweredForGood: only an error that is there at the next start, too, keeps an API from starting.
+func TestAnsweredForGood(t *testing.T) {
+	t.Parallel()
+	for state, stays := range map[string]bool{
+		"42501": true, "42883": true, "28P01": true, "28000": true, "RH010": true, "3D000": true,
+		"25006": false, "25P03": false, "25P02": false, "08P01": false, "40001": false, "53300": false, "53100": false,
+		"55P03": false, "57P01": false, "57014": false, "58030": false, "": false,
+	} {
+		var err error = &pgconn.PgError{Code: state, Severity: "FATAL"}
+		if state == "" {
+			err = io.ErrUnexpectedEOF
+		}
+		if got := answered(fmt.Errorf("looking for second keys: %w", err)); got != stays {
+			t.Errorf("%q: %t", state, got)
+		}
 	}
 }

@@ -166,6 +166,28 @@ func advice(err error) string {
 			"and railhead roles apply."
 	case errors.Is(err, outbox.ErrReadOnly): // it says what to do
 		return ""
+	default:
+		return serverAdvice(err, state)
+	}
+}
+
+// serverAdvice is the next step where the server, or a pooler before it, can't be worked with now.
+func serverAdvice(err error, state string) string {
+	switch {
+	case state == "42P05" || state == "26000":
+		return "A pooler gives the sessions of the server to several clients: connect directly, or, with any login but\n" +
+			"the administrator's, add default_query_exec_mode=cache_describe to the connection string."
+	case state == "08P01" && strings.Contains(err.Error(), "unsupported startup parameter"): // PgBouncer's own words
+		return "A pooler refuses a parameter of the session: connect directly, not through PgBouncer."
+	case state == "53300":
+		return "The server runs, and has no connection left for this login: end sessions that are not needed " +
+			"(pg_stat_activity),\nor raise the limit that the message names."
+	case state == "57P03":
+		return "The server starts or stops, or a standby is not ready yet: run the same command again later."
+	case state == "57P01" || state == "57P02" || state == "57P05":
+		return "The server ended the session: see its log, and run the same command again."
+	case state == "57P04":
+		return "The database was dropped: check the connection string (railhead help environment)."
 	case exitCode(err) == exitUnreachable:
 		return "Check that the server runs and that the connection string leads to it (railhead help environment)."
 	default:

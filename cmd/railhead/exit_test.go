@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
@@ -60,6 +61,9 @@ func TestExitCodes(t *testing.T) {
 	unescaped := command{t: t, env: []string{"DATABASE_URL=postgres://x:p@secret@nowhere.invalid/db"}}
 	asked := command{t: t, env: []string{"DATABASE_URL=postgres://x:p?q@secret@nowhere.invalid/db"}}
 	folder := command{t: t, env: []string{"PGHOST=" + t.TempDir()}}
+	crowded := celltest.New(t)
+	crowded.Exec(`ALTER DATABASE ` + crowded.Name + ` CONNECTION LIMIT 0`)
+	full := command{t: t, env: []string{"DATABASE_URL=" + crowded.URL(celltest.Readonly)}}
 	for _, test := range []struct {
 		who  command
 		code int
@@ -97,6 +101,7 @@ func TestExitCodes(t *testing.T) {
 		{away, exitUnreachable, "Check that the server runs", []string{"migrate", "status"}},
 		{away, exitUnreachable, "Check that the server runs", []string{"roles", "diff"}},
 		{only, exitUnreachable, "can't be written to: it is a standby, or default_transaction_read_only", []string{"status"}},
+		{full, exitUnreachable, "has no connection left for this login", []string{"status"}},
 		{unescaped, exitUsage, "write each @ of a password, or of a name, as %40", []string{"status"}},
 		{unescaped, exitUsage, "as %40", []string{"migrate", "status"}},
 		{unescaped, exitUsage, "as %40", []string{"prove"}},
@@ -112,6 +117,28 @@ func TestExitCodes(t *testing.T) {
 		}
 		if strings.Contains(got.errors, "secret") {
 			t.Errorf("%v: a password is told: %s", test.args, got.errors)
+		}
+	}
+}
+
+// TestAdviceOfTheServer: a server that answers is not said to be away, and what a pooler refuses has its cure.
+func TestAdviceOfTheServer(t *testing.T) {
+	t.Parallel()
+	for state, test := range map[string]struct{ message, says string }{
+		"42P05": {"prepared statement \"stmtcache_1\" already exists", "default_query_exec_mode=cache_describe"},
+		"26000": {"prepared statement \"stmtcache_1\" does not exist", "default_query_exec_mode=cache_describe"},
+		"08P01": {"unsupported startup parameter: search_path", "not through PgBouncer"},
+		"08006": {"pgbouncer cannot connect to server", "Check that the server runs"},
+		"53300": {"sorry, too many clients already", "has no connection left"},
+		"57P01": {"terminating connection due to administrator command", "ended the session"},
+		"57P02": {"terminating connection because of crash of another server process", "ended the session"},
+		"57P03": {"the database system is starting up", "starts or stops"},
+		"57P04": {"the database was dropped", "was dropped"},
+		"57P05": {"terminating connection due to idle-session timeout", "ended the session"},
+	} {
+		err := fmt.Errorf("connecting: %w", &pgconn.PgError{Severity: "FATAL", Code: state, Message: test.message})
+		if got := advice(err); !strings.Contains(got, test.says) {
+			t.Errorf("%s: %q is advised, want %q", state, got, test.says)
 		}
 	}
 }
