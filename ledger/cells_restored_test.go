@@ -248,8 +248,10 @@ func TestLoneCell(t *testing.T) {
 	east.must(east.act(`SELECT railhead.name_cell('east', 'EAST', 'railhead', 'the first')`))
 	east.must(east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', NULL)`))
 	east.unsettle()
-	wantRefused(t, "without a reason", east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', ' ')`),
-		"RH020", "this cell knows no other cell")
+	for _, reason := range []string{" ", "\u200b\u00a0"} {
+		wantRefused(t, "without a reason", east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', $1)`, reason),
+			"RH020", "this cell knows no other cell")
+	}
 	east.must(east.act(`SELECT railhead.confirm_map(railhead.map_server(), '{}', '{}', 'there never was one')`))
 	east.must(east.accepts())
 }

@@ -175,6 +175,8 @@ func TestCopyFromBeforeAFailover(t *testing.T) {
 		"an earlier start": strings.Join([]string{parts[0], parts[1], "2001-01-01 00:00:00+00", parts[3]}, "/"),
 	} {
 		wantRefused(t, what, west.act(`SELECT railhead.note_cell_server('east', $1)`, server), "RH020", "does not follow")
+		wantRefused(t, what+", a reason that is not seen",
+			west.act(`SELECT railhead.note_cell_server('east', $1, $2)`, server, "\u200b\u00a0"), "RH020", "does not follow")
 	}
 	for what, server := range map[string]string{
 		"the same once more": later, "a later start": strings.Join([]string{parts[0], parts[1], "2999-01-01 00:00:00+00", "0"}, "/"),

@@ -56,6 +56,11 @@ var words = vocabulary{
 	"triage_words":   listed(payment.LetterStatuses(), payment.LetterStatus.IsTriage),
 	"closed_letters": listed(payment.LetterStatuses(), payment.LetterStatus.IsClosed),
 
+	// The insides of bracket expressions in E'' strings: what a reader does not see of a text, without the plain
+	// space; and the blanks that are removed around a text.
+	"unseen": payment.UnseenClass(),
+	"blanks": payment.BlankClass(),
+
 	// {row} has the outbox_id and the attempt_no of a claim; is_open tests that no answer
 	// follows it. A sub-query with LIMIT can't become a join, so no plan scans the archive.
 	"is_open": "(SELECT true FROM {cell}.payment_outbox_attempts z " +

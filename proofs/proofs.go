@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 //go:embed sql/*.sql sql/parts/*.sql sql/violations/*.sql
@@ -98,14 +100,14 @@ const (
 	schemaComparison = "migrations/dump.sql"
 )
 
-// statement returns the text of an embedded file. A test checks that each name exists,
-// so it returns no error.
+// statement returns the text of an embedded file, for a cell, and with the characters that a reader does not see. A
+// test checks that each name exists, so it returns no error.
 func statement(name, cell string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
 		return err.Error()
 	}
-	return strings.ReplaceAll(string(text), "{cell}", cell)
+	return strings.NewReplacer("{cell}", cell, "{unseen}", payment.UnseenClass()).Replace(string(text))
 }
 
 // tally is the result of one proof so far.

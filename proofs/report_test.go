@@ -155,6 +155,7 @@ func TestEvidenceIsNoted(t *testing.T) {
 		"; under a reference that payment 00000000-0000-7000-8000-000000000001 has too") {
 		t.Errorf("of a reference of a month that left the notes say %q", said)
 	}
+	noteReferencesThatLookAlike(t, db)
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
 		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "ticket"}'
 		FROM (SELECT outbox_id FROM railhead.payment_operator_log
@@ -163,9 +164,39 @@ func TestEvidenceIsNoted(t *testing.T) {
 	}
 	// None of them hides behind others: the report has them all.
 	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
-	want(t, "notes of many resolutions", len(notes), resolved+44)
+	want(t, "notes of many resolutions", len(notes), resolved+47)
 	want(t, "notes of those by ticket", len(slices.DeleteFunc(notes,
 		func(note string) bool { return !strings.HasSuffix(note, ", ticket") })), 40)
+}
+
+// noteReferencesThatLookAlike plants evidence that a build before migration 61 took under a reference of another
+// payment, in the archive or in other evidence, with characters that are not seen. The proof finds each.
+func noteReferencesThatLookAlike(t *testing.T, db *pgtest.DB) {
+	t.Helper()
+	super := db.Conn(t, "")
+	for document, plant := range map[string]string{
+		"of the archive": `SELECT l.outbox_id, chr(160) || o.rail_reference || chr(8203)
+			FROM (SELECT outbox_id, rail_type FROM railhead.payment_operator_log
+			JOIN railhead.payment_outbox_attempts USING (outbox_id) WHERE act = 'RESOLVE' LIMIT 1) l
+			JOIN railhead.payment_outbox_attempts o ON o.rail_type = l.rail_type AND o.outbox_id <> l.outbox_id
+			WHERE o.state = 'DISPATCHED' AND o.rail_reference IS NOT NULL LIMIT 1`,
+		"of other evidence": `SELECT DISTINCT ON (a.outbox_id) a.outbox_id,
+			'look alike' || chr((8202 + dense_rank() OVER (ORDER BY a.outbox_id))::integer)
+			FROM railhead.payment_outbox_attempts a WHERE a.rail_type = (SELECT rail_type
+			FROM railhead.payment_outbox_attempts GROUP BY 1 HAVING count(DISTINCT outbox_id) > 1 LIMIT 1)
+			ORDER BY a.outbox_id LIMIT 2`,
+	} {
+		done, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason,
+			detail) SELECT 'RESOLVE', 'x', p.id, 'why', jsonb_build_object('executed', true, 'document', $1::text,
+			'rail_reference', p.reference) FROM (`+plant+`) AS p (id, reference)`, document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(prove(t, db.Conn(t, celltest.Auditor),
+			proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n")
+		want(t, "notes of references that look alike, "+document, int64(strings.Count(said,
+			document+"; under a reference that payment ")), done.RowsAffected())
+	}
 }
 
 // TestNotesOfSideDoors: a condition that is no violation and that an auditor should know is

@@ -55,9 +55,11 @@ func plain(text string, limit int) bool {
 
 // CleanReference returns a rail's reference as it is stored and compared: without surrounding
 // blanks, since one answer may pad what another does not. It returns the empty string for a
-// reference that can't be stored.
+// reference that can't be stored: also for one with a character that is not seen, which a reader
+// takes for another one. The function clean_reference of a cell is the same rule.
 func CleanReference(text string) string {
-	if text = strings.TrimSpace(text); !plain(text, MaxReference) {
+	text = strings.TrimSpace(text)
+	if !plain(text, MaxReference) || strings.ContainsFunc(text, payment.IsUnseen) {
 		return ""
 	}
 	return text

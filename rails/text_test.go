@@ -30,7 +30,9 @@ func TestCleanReference(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"RS-1": "RS-1", " RS-1 ": "RS-1", "RS 1\n": "RS 1", "\u00a0RS-1": "RS-1",
-		"": "", "  ": "", "RS\x001": "", "RS\n1": "", "\xff": "", strings.Repeat("r", MaxReference+1): "",
+		"": "", "  ": "", "RS\x001": "", "RS\n1": "", "\xff": "",
+		"RS-1\u200b": "", "\ufeffRS-1": "", "RS\u00a01": "", "RS\u00ad1": "", "RS\U000e00411": "", "\u3000RS-1\u2003": "RS-1",
+		strings.Repeat("r", MaxReference+1): "",
 	} {
 		if got := CleanReference(in); got != want {
 			t.Errorf("%q is kept as %q, want %q", in, got, want)

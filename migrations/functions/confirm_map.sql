@@ -41,7 +41,7 @@ BEGIN
       MESSAGE = format('the map was not compared with that of cell %s', left_out),
       HINT = 'Repeat this once that cell can be reached. If it is lost for good: railhead cell sync --without.';
   END IF;
-  IF coalesce(btrim(confirm_map.reason), '') COLLATE "C" = '' AND NOT EXISTS (SELECT FROM {cell}.payment_cells c WHERE NOT c.here)
+  IF coalesce(confirm_map.reason, '') COLLATE "C" !~ E'[^ {unseen}]' AND NOT EXISTS (SELECT FROM {cell}.payment_cells c WHERE NOT c.here)
     AND NOT {cell}.server_is_settled() THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'this cell knows no other cell: if it was restored to a time before they joined, it takes their participants',
@@ -57,7 +57,7 @@ BEGIN
   IF confirm_map.gone <> '{}' THEN
     PERFORM {cell}.require_reason(confirm_map.reason);
   END IF;
-  IF coalesce(btrim(confirm_map.reason), '') COLLATE "C" <> '' THEN
+  IF confirm_map.reason COLLATE "C" ~ E'[^ {unseen}]' THEN
     PERFORM {cell}.log_operator_act('CONFIRM_MAP', here.name, NULL, confirm_map.reason,
       jsonb_build_object('compared', to_jsonb(confirm_map.compared), 'gone', to_jsonb(confirm_map.gone)));
   END IF;

@@ -46,7 +46,7 @@ BEGIN
   was := regexp_match(known.server, form);
   IF NOT (was[1] = now[1] AND (was[2]::bigint, was[3]::timestamptz, was[4]::integer)
     < (now[2]::bigint, now[3]::timestamptz, now[4]::integer))
-    AND coalesce(btrim(note_cell_server.reason), '') COLLATE "C" = '' THEN
+    AND coalesce(note_cell_server.reason, '') COLLATE "C" !~ E'[^ {unseen}]' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the server that was read as cell %s (system %s, timeline %s, started %s) does not follow the one that this cell knows (system %s, timeline %s, started %s)',
         known.cell, now[1], now[2], now[3], was[1], was[2], was[3]),
@@ -57,7 +57,7 @@ BEGIN
   END IF;
   INSERT INTO {cell}.payment_cell_servers (cell, seen, server, reason)
   VALUES (note_cell_server.cell, coalesce(known.seen, 0) + 1, note_cell_server.server, note_cell_server.reason);
-  IF coalesce(btrim(note_cell_server.reason), '') COLLATE "C" <> '' THEN
+  IF note_cell_server.reason COLLATE "C" ~ E'[^ {unseen}]' THEN
     PERFORM {cell}.log_operator_act('NOTE_CELL_SERVER', note_cell_server.cell, NULL, note_cell_server.reason,
       jsonb_build_object('server', note_cell_server.server, 'before', known.server));
   END IF;

@@ -21,10 +21,12 @@
 --   Evidence must not be older than its subject: the instruction if it was executed, its last send
 --   if it was not, each by the earliest date anywhere on Earth. A reference under which the rail
 --   executed another payment, also one of a month that has left the archive, is not evidence of this one, unless the
---   rail gave it for this one in a row that no operator wrote. Spaces around a reference are removed.
+--   rail gave it for this one in a row that no operator wrote. A reference is stored and compared without the
+--   blanks around it, as that of a rail's answer is, and one with a character that is not seen is refused.
 -- returns: the state after the act.
--- errors:  RH002 without a reason, a document or (if executed) a rail reference, if one of them
---          is too long, or with a future date; RH010 unknown instruction;
+-- errors:  RH002 without a reason, a document or (if executed) a rail reference, or one of which nothing is
+--          seen, if one of them is too long, with a reference that can't be stored (clean_reference), or with a
+--          future date; RH010 unknown instruction;
 --          RH020 it can't be resolved, with the reason;
 --          55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_retired_references, and what sends_of,
@@ -58,7 +60,8 @@ DECLARE
   verdict text;
   number  integer;
   before  integer;
-  reference text COLLATE "C" := btrim(resolve_payment.rail_reference);
+  reference text COLLATE "C" := nullif({cell}.clean_reference(resolve_payment.rail_reference), '');
+  document text;
   on_rail text COLLATE "C";
   since   timestamptz; -- the time than which the evidence can't be older
   forgot  timestamptz; -- the time until which forgotten sends may have begun
@@ -71,9 +74,9 @@ BEGIN
       MESSAGE = format('the day of the evidence, %s, is in the future', resolve_payment.evidence_date),
       HINT = 'Give the day that is on the document.';
   END IF;
-  IF resolve_payment.executed IS NULL OR coalesce(btrim(resolve_payment.document), '') COLLATE "C" = ''
+  IF resolve_payment.executed IS NULL OR coalesce(resolve_payment.document, '') COLLATE "C" !~ E'[^ {unseen}]'
     OR resolve_payment.evidence_date IS NULL
-    OR resolve_payment.executed AND coalesce(btrim(resolve_payment.rail_reference), '') COLLATE "C" = ''
+    OR resolve_payment.executed AND coalesce(resolve_payment.rail_reference, '') COLLATE "C" !~ E'[^ {unseen}]'
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
       MESSAGE = 'evidence is incomplete: it needs executed or not, its date, the document, and the rail''s reference '
@@ -83,6 +86,12 @@ BEGIN
   IF octet_length(resolve_payment.rail_reference) > 256 OR octet_length(resolve_payment.document) > 500 THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a rail reference has at most 256 bytes, a document at most 500',
       HINT = 'Name the document, do not quote it.';
+  END IF;
+  document := substring(resolve_payment.document COLLATE "C" FROM E'^[{blanks}]*([^{blanks}](?:.*[^{blanks}])?)');
+  IF reference IS NULL AND resolve_payment.rail_reference COLLATE "C" ~ E'[^ {unseen}]' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = 'the rail''s reference has a character that is not seen: it would be taken for another reference',
+      HINT = 'Type the reference as the document shows it, do not paste it. Only plain spaces may be within it.';
   END IF;
   PERFORM {cell}.lock_payment(resolve_payment.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = resolve_payment.outbox_id FOR UPDATE;
@@ -216,7 +225,7 @@ BEGIN
     o.error_message := format('%s%s (%s, %s)', CASE
       WHEN against IS NOT NULL THEN format('against the rail''s word (row %s): ', against)
       WHEN silent THEN 'without the rail''s word: ' END,
-      resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date);
+      resolve_payment.reason, document, resolve_payment.evidence_date);
     -- The column holds 2000 bytes, and a character has at most 4. The log has the full text.
     IF octet_length(o.error_message) > 2000 THEN
       o.error_message := left(o.error_message, 500);
@@ -239,7 +248,7 @@ BEGIN
   PERFORM {cell}.log_operator_act('RESOLVE', {cell}.instruction_of(resolve_payment.outbox_id),
     resolve_payment.outbox_id, resolve_payment.reason,
     jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', reference,
-      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent,
+      'evidence_date', resolve_payment.evidence_date, 'document', document, 'rail_silent', silent,
         'against_row', against,
       'letter', letter.reason, 'was', last.state));
   RETURN verdict;

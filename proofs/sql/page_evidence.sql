@@ -3,22 +3,34 @@ SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false)
   coalesce(l.detail ->> 'document', '') AS document,
     coalesce((l.detail ->> 'rail_silent')::boolean, false) AS rail_silent,
   coalesce((l.detail ->> 'against_row')::integer, 0) AS against_row,
-  -- Another payment that the rail executed under the reference of the evidence, in the archive or
-  -- in a month that has left it.
+  -- Another payment that the rail executed under the reference of the evidence, in the archive or in a month that
+  -- has left it. Evidence of an older build may have characters that are not seen, or blanks around: it is compared
+  -- without them too, also with other such evidence.
   coalesce(
     (SELECT other.outbox_id
     FROM {cell}.payment_outbox_attempts other
-    WHERE other.rail_reference = l.detail ->> 'rail_reference' AND other.outbox_id <> l.outbox_id
-      AND (other.state = 'DISPATCHED' OR other.result = 'EXECUTED')
-      AND other.rail_type = (
-        SELECT own.rail_type FROM {cell}.payment_outbox_attempts own WHERE own.outbox_id = l.outbox_id LIMIT 1)
+    WHERE other.rail_reference IN (named.reference, named.seen) AND other.outbox_id <> l.outbox_id
+      AND (other.state = 'DISPATCHED' OR other.result = 'EXECUTED') AND other.rail_type = own.rail_type
     LIMIT 1),
     (SELECT other.outbox_id
     FROM {cell}.payment_retired_references other
-    WHERE other.rail_reference = l.detail ->> 'rail_reference' AND other.outbox_id <> l.outbox_id
-      AND other.rail_type = (
-        SELECT own.rail_type FROM {cell}.payment_outbox_attempts own WHERE own.outbox_id = l.outbox_id LIMIT 1)
-    LIMIT 1)) AS same_reference
+    WHERE other.rail_reference IN (named.reference, named.seen) AND other.outbox_id <> l.outbox_id
+      AND other.rail_type = own.rail_type
+    LIMIT 1),
+    CASE WHEN named.reference <> named.seen THEN (
+      SELECT other.outbox_id
+      FROM {cell}.payment_operator_log other
+      WHERE other.act = 'RESOLVE' AND other.outbox_id <> l.outbox_id AND other.detail ->> 'executed' = 'true'
+        AND btrim(regexp_replace(other.detail ->> 'rail_reference', E'[{unseen}]', '', 'g')) = named.seen
+        AND EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts a
+          WHERE a.outbox_id = other.outbox_id AND a.rail_type = own.rail_type)
+      LIMIT 1) END) AS same_reference
 FROM {cell}.payment_operator_log l
+CROSS JOIN LATERAL (
+  SELECT l.detail ->> 'rail_reference' COLLATE "C" AS reference,
+    btrim(regexp_replace(l.detail ->> 'rail_reference' COLLATE "C", E'[{unseen}]', '', 'g')) COLLATE "C" AS seen) named
+LEFT JOIN LATERAL (
+  SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = l.outbox_id LIMIT 1) own ON true
 WHERE l.outbox_id >= $1 AND l.outbox_id <= $2 AND l.act = 'RESOLVE'
 ORDER BY l.outbox_id, l.acted_at, l.act_id
