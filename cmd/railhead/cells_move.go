@@ -54,9 +54,6 @@ func cellMoveCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			if how.Drain < 0 || how.Drain > drainMost {
-				return usage(fmt.Errorf("--drain is %s: it must be 0s to %s", how.Drain, drainMost))
-			}
 			how.Said = func(progress string) {
 				if o := outputOf(cmd); !o.json {
 					_ = o.text("%s\n", progress)
@@ -77,8 +74,10 @@ func cellMoveCommand() *cobra.Command {
 	}
 	needReason(command, &how.Reason)
 	allowWithout(command, &how.Without)
-	command.Flags().DurationVar(&how.Drain, "drain", drainStandard,
-		"how long the participants of a bucket are refused until they can be moved; then the cell takes them again")
+	how.Drain = drainStandard
+	spanFlag(command.Flags(), &how.Drain, "drain", 0, drainMost,
+		"how long the participants of a bucket are refused until they can be moved; then the cell takes them again; "+
+			"0: only those are moved that can be at once")
 	command.Flags().BoolVar(&cancel, "cancel", false, "end the moves that were not given yet")
 	return command
 }

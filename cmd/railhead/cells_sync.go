@@ -42,7 +42,7 @@ func cellSyncCommand() *cobra.Command {
 				return usage(errors.New("--server is said of one moment: run it without --every"))
 			case every != 0 && said.Reason != "" && len(said.Without) == 0:
 				return usage(errors.New("--reason is said of one moment, or of --without: run it without --every"))
-			case every != 0 && (every < time.Second || every > time.Hour):
+			case every != 0 && every < time.Second:
 				return usage(fmt.Errorf("--every is %s: it must be 1s to 1h", every))
 			}
 			return withCells(cmd.Context(), func(start *operator.Operator, at cells.Acts) error {
@@ -63,7 +63,8 @@ func cellSyncCommand() *cobra.Command {
 		"believe a cell although its server does not follow the one that others know")
 	command.Flags().StringVar(&said.Reason, "reason", "",
 		"why, with --without or --server, or where there never was another cell; it is stored")
-	command.Flags().DurationVar(&every, "every", 0, "go on until it is stopped, and sync as often; 0: once")
+	spanFlag(command.Flags(), &every, "every", 0, time.Hour,
+		"go on until it is stopped, and sync as often, 1s to 1h; 0: once")
 	return command
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +87,8 @@ func letterListCommand() *cobra.Command {
 		"only of this status: pending, acknowledged, escalated, manual_replay or resolved")
 	flags.StringVar(&filter.ErrorCode, "code", "", "only of this error code, such as AC04 or NO_SAFE_RECOVERY")
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
-	flags.DurationVar(&filter.OlderThan, "older-than", 0, "only those that were opened longer ago than this, such as 24h")
+	spanFlag(flags, &filter.OlderThan, "older-than", time.Second, spanMost,
+		"only those that were opened longer ago than this, such as 24h")
 	flags.BoolVar(&byCode, "by-code", false, "count them by reason, code, rail and currency")
 	filter.Limit = 100
 	numberFlag(command, &filter.Limit, "limit", 1, reader.LettersMax,

@@ -58,6 +58,7 @@ func devCommand() *cobra.Command {
 		"the binary of the simulated bank or of the broker; by default railsim, or testbed,\nin the folder of this one")
 	numberFlag(command, &options.Instructions, "instructions", 1, 100_000, "how many instructions to pay, 1 to 100000")
 	numberFlag(command, &options.Participants, "participants", 1, 100_000, "of how many participants")
-	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "the longest that paying them may take")
+	options.Timeout = 5 * time.Minute
+	spanFlag(flags, &options.Timeout, "timeout", time.Second, spanMost, "the longest that paying them may take")
 	return command
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,6 +41,44 @@ func (n *number) String() string {
 }
 
 func (n *number) Type() string { return "int" }
+
+// spanFlag adds a flag for a length of time. 0 is one of its values only if least is: it must not be taken for a flag
+// that was left out.
+func spanFlag(flags *pflag.FlagSet, into *time.Duration, name string, least, most time.Duration, help string) {
+	flags.Var(&timeSpan{into, least, most}, name, help)
+}
+
+// spanMost is the most that a span which has no other bound may be.
+const spanMost = math.MaxInt64
+
+// timeSpan is a length of time within its bounds.
+type timeSpan struct {
+	into        *time.Duration
+	least, most time.Duration
+}
+
+func (s *timeSpan) Set(text string) error {
+	value, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return errors.New("use a length of time with its unit, such as 90s, 30m or 24h, and not a moment")
+	case value < s.least && s.most == spanMost:
+		return fmt.Errorf("use at least %s", s.least)
+	case value < s.least || value > s.most:
+		return fmt.Errorf("use %s to %s", s.least, s.most)
+	}
+	*s.into = value
+	return nil
+}
+
+func (s *timeSpan) String() string {
+	if s.into == nil || *s.into == 0 {
+		return "0"
+	}
+	return s.into.String()
+}
+
+func (s *timeSpan) Type() string { return "duration" }
 
 // refuseEmpty refuses a flag that was given without a value: a variable of a script without one would otherwise leave a
 // filter, or a deadline, out.

@@ -118,3 +118,46 @@ func TestEmptyFlagIsRefused(t *testing.T) {
 		t.Errorf("%d acts were done", n)
 	}
 }
+
+// TestSpanOfNothing: no flag takes a length of time of 0 for one that was left out: a pause would have no end, a list
+// no bound. Where 0 is a value, the help says which. What is no length of time is refused in plain words.
+func TestSpanOfNothing(t *testing.T) {
+	t.Parallel()
+	spans := 0
+	everyFlag(func(command *cobra.Command, flag *pflag.Flag) {
+		if flag.Value.Type() != "duration" {
+			return
+		}
+		spans++
+		if flag.Value.Set("0") == nil && !strings.Contains(flag.Usage, "0: ") {
+			t.Errorf("%s takes --%s 0, and its help does not say what that is", command.CommandPath(), flag.Name)
+		}
+		for _, text := range []string{"-1s", "2026-11-27T18:00:00Z", "1", "", "90d", "soon"} {
+			err := flag.Value.Set(text)
+			if err == nil || strings.Contains(err.Error(), "time: ") {
+				t.Errorf("%s --%s %q: %v", command.CommandPath(), flag.Name, text, err)
+			}
+		}
+	})
+	if spans < 15 {
+		t.Errorf("%d flags are lengths of time", spans)
+	}
+
+	cell := celltest.New(t)
+	who := at(t, cell)
+	enqueued(who, "INV-1")
+	for _, line := range []string{
+		"rail pause bank --reason x --for 0", "rail pause --everything --reason x --for 0h",
+		"participant pause p1 --reason x --for 0s", "intake close bank --reason x --for 0",
+		"payment reschedule INV-1 --reason x --in 0", "payment list --newer-than 0", "payment list --older-than 0m",
+		"dead-letter list --older-than 0", "token create --name shop --participant p1 --reason x --expires-in 0",
+		"payment list --newer-than 2026-11-27T18:00:00Z",
+	} {
+		if got := who.want(exitUsage, strings.Fields(line)...); got.out != "" || !strings.Contains(got.errors, ": use ") {
+			t.Errorf("%s: it said %q and %q", line, got.out, got.errors)
+		}
+	}
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`); n != 0 {
+		t.Errorf("%d acts were done", n)
+	}
+}

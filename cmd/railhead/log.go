@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,12 +27,6 @@ func logCommand() *cobra.Command {
 			"INV-1 -o jsonl\n  railhead log --follow",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if filter.Since < 0 {
-				return usage(errors.New("--since is not negative"))
-			}
-			if every < 100*time.Millisecond || every > time.Minute {
-				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
-			}
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				if instruction != "" {
 					found, err := reader.Find(cmd.Context(), instruction)
@@ -59,11 +52,12 @@ func logCommand() *cobra.Command {
 	flags.StringVar(&filter.Subject, "subject", "", "only acts on this rail, participant, instruction id or setting")
 	flags.StringVar(&instruction, "payment", "",
 		"only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
-	flags.DurationVar(&filter.Since, "since", 0, "only acts of this last time, such as 24h; 0: of all time")
+	spanFlag(flags, &filter.Since, "since", 0, spanMost, "only acts of this last time, such as 24h; 0: of all time")
 	filter.Limit = 100
 	numberFlag(command, &filter.Limit, "limit", 1, 10_000, "the most acts that are shown, 1 to 10000")
 	flags.BoolVarP(&following, "follow", "f", false, "continue with the acts that commit from now on")
-	flags.DurationVar(&every, "every", time.Second, "time between two polls of --follow, 100ms to 1m")
+	every = time.Second
+	spanFlag(flags, &every, "every", pollLeast, pollMost, "time between two polls of --follow, 100ms to 1m")
 	return command
 }
 

@@ -60,9 +60,6 @@ func migrateUpCommand() *cobra.Command {
 				}
 				return writeSteps(outputOf(cmd), lacking)
 			}
-			if within <= 0 {
-				return usage(fmt.Errorf("--within is %s, must be above 0", within))
-			}
 			standby := watchStandby(config)
 			changes, err := migrations.UpWith(cmd.Context(), config, cell, migrations.Patience{
 				Within: within,
@@ -85,7 +82,8 @@ func migrateUpCommand() *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be applied, apply nothing")
-	command.Flags().DurationVar(&within, "within", migrations.DefaultWithin,
+	within = migrations.DefaultWithin
+	spanFlag(command.Flags(), &within, "within", time.Millisecond, spanMost,
 		"how long one migration is tried again while other transactions hold its locks")
 	return command
 }

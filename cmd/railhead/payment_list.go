@@ -51,8 +51,9 @@ func paymentListCommand() *cobra.Command {
 	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
 	flags.StringVar(&filter.Code, "code", "", "only with this error code or code of the rail in the last row")
-	flags.DurationVar(&filter.NewerThan, "newer-than", 0, "enqueued within this time (24h; all with --state PENDING)")
-	flags.DurationVar(&filter.OlderThan, "older-than", 0, "enqueued before this time")
+	spanFlag(flags, &filter.NewerThan, "newer-than", time.Second, spanMost,
+		"enqueued within this time, at least 1s (24h; all with --state PENDING)")
+	spanFlag(flags, &filter.OlderThan, "older-than", time.Second, spanMost, "enqueued before this time, at least 1s")
 	flags.StringVar(&filter.Currency, "currency", "", "only in this currency")
 	flags.StringVar(&from, "amount-from", "", "only of this amount or more; needs --currency")
 	flags.StringVar(&to, "amount-to", "", "only of this amount or less; needs --currency")

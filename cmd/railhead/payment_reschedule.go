@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +55,8 @@ func paymentRescheduleCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&due.text, "at", "", "the due time, RFC 3339 with its zone")
-	command.Flags().DurationVar(&due.in, "in", 0, "the due time from now by the database's clock, at least 1s")
+	spanFlag(command.Flags(), &due.in, "in", time.Second, spanMost,
+		"the due time from now by the database's clock, at least 1s")
 	seen.flag(command)
 	needReason(command, &reason)
 	return command
@@ -77,8 +77,6 @@ func (d *dueTime) read() (err error) {
 	case d.text != "":
 		d.at, err = parseTime("--at", d.text)
 		return err
-	case d.in < time.Second:
-		return fmt.Errorf("--in is %s: use at least 1s, or payment send-now", d.in)
 	default:
 		return nil
 	}

@@ -38,9 +38,6 @@ func paymentTailCommand() *cobra.Command {
 			if state != "" && !slices.Contains(payment.States(), filter.State) {
 				return usage(fmt.Errorf("--state is %q: use one of %v", bounded(state, 40), stateNames()))
 			}
-			if every < 100*time.Millisecond || every > time.Minute {
-				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
-			}
 			return withReader(cmd.Context(), func(looker *reader.Reader) error {
 				if err := sureOfRail(cmd, looker, filter.RailType); err != nil {
 					return err
@@ -68,11 +65,18 @@ func paymentTailCommand() *cobra.Command {
 	flags.StringVar(&state, "state", "", "only rows of this state")
 	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
-	flags.DurationVar(&filter.Since, "since", 0, "begin so far in the past; by default now")
-	flags.DurationVar(&every, "every", time.Second, "time between two polls, 100ms to 1m")
+	spanFlag(flags, &filter.Since, "since", 0, spanMost, "begin so far in the past; 0: now")
+	every = time.Second
+	spanFlag(flags, &every, "every", pollLeast, pollMost, "time between two polls, 100ms to 1m")
 	flags.BoolVar(&once, "once", false, "poll once and end")
 	return command
 }
+
+// What a poll may take at least and at most.
+const (
+	pollLeast = 100 * time.Millisecond
+	pollMost  = time.Minute
+)
 
 // follow polls until it is stopped, or once. look reports whether there are more rows than
 // it can show, which follow reports with the name of what is followed. After the first

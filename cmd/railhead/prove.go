@@ -54,7 +54,7 @@ func proveCommand() *cobra.Command {
 	set.StringVar(&flags.report, "report", "", "also write the report, with its digest, to this file")
 	set.BoolVar(&flags.behaviour, "behaviour", false,
 		"also attempt what must be refused, as a superuser, in transactions that are rolled back")
-	set.DurationVar(&flags.inFlightMax, "in-flight-max", 0,
+	spanFlag(set, &flags.inFlightMax, "in-flight-max", 0, spanMost,
 		"the age up to which an unanswered claim counts as in flight; 0: 15m, or twice the longest claim timeout in use")
 	set.StringToStringVar(&flags.logins, "login", nil,
 		"a login that is expected, as LOGIN=ROLE; repeated, the whole list: any other member fails")

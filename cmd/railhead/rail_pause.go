@@ -145,7 +145,8 @@ type pauseEnd struct {
 
 func (e *pauseEnd) flags(command *cobra.Command) {
 	command.Flags().StringVar(&e.until, "until", "", "when the pause ends, RFC 3339 with its zone, at most 366 days ahead")
-	command.Flags().DurationVar(&e.span, "for", 0, "how long the pause lasts, by the database's clock, at least 1s")
+	spanFlag(command.Flags(), &e.span, "for", time.Second, spanMost,
+		"how long the pause lasts, by the database's clock, at least 1s")
 }
 
 // moment is the end, or zero for none. A span counts from the clock of the database, by which the pause ends.
@@ -158,8 +159,6 @@ func (e *pauseEnd) moment(ctx context.Context, op *operator.Operator) (time.Time
 	case e.until != "":
 		until, err := parseTime("--until", e.until)
 		return until, usage(err)
-	case e.span < time.Second:
-		return time.Time{}, usage(fmt.Errorf("--for is %s: use at least 1s", e.span))
 	}
 	now, err := clockOf(ctx, op.Reader())
 	return now.Add(e.span), err

@@ -50,9 +50,6 @@ func tokenCreateCommand() *cobra.Command {
 			for n, verb := range made.Verbs {
 				made.Verbs[n] = strings.ToUpper(strings.TrimSpace(verb))
 			}
-			if within <= 0 {
-				return usage(errors.New("--expires-in must be above 0"))
-			}
 			if certificate != "" {
 				var err error
 				if made.Certificate, err = keyOfCertificate(certificate); err != nil {
@@ -97,7 +94,8 @@ func tokenCreateCommand() *cobra.Command {
 		"a participant for which it is valid; repeat it, or separate several with commas")
 	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"},
 		"the acts that it permits: enqueue, read, cancel")
-	flags.DurationVar(&within, "expires-in", 90*24*time.Hour,
+	within = 90 * 24 * time.Hour
+	spanFlag(flags, &within, "expires-in", time.Second, spanMost,
 		"when it ends, from now by the database's clock, at most 9600h")
 	numberFlag(command, &made.RequestsPerMinute, "requests-per-minute", 0, math.MaxInt32,
 		"quota in each API process; 0: none")
