@@ -77,6 +77,9 @@ func TestRoles(t *testing.T) {
 		{"railhead_executor", `INSERT INTO railhead.payment_outbox_keys SELECT * FROM railhead.payment_outbox_keys`, denied},
 		{"railhead_executor", `UPDATE railhead.payment_rails SET paused = false`, denied},
 		{"railhead_executor", `UPDATE railhead.payment_dead_letters SET note = 'resolved without an act'`, denied},
+		{"railhead_executor", `UPDATE railhead.payment_dead_letters SET reason = 'FAILED'`, denied},
+		{"railhead_executor", `UPDATE railhead.payment_dead_letters SET amount = 0.01`, denied},
+		{"railhead_executor", `INSERT INTO railhead.payment_outbox_contradictions (outbox_id, attempt_no) VALUES (gen_random_uuid(), 1)`, denied},
 		{"railhead_executor", `DELETE FROM railhead.payment_dead_letters`, denied},
 		{"railhead_executor", `UPDATE railhead.outbox_heartbeats SET host = 'elsewhere'`, denied},
 		{"railhead_executor", `SELECT FROM railhead.participant_outbox_sequences`, denied},
@@ -200,14 +203,16 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestLettersAreEndedByActs lets the executor open a dead letter and reopen it, and
+// TestLettersAreEndedByActs lets the executor open a dead letter and reopen it by the function for that, and
 // nothing else become of one, but by an operator's act.
 func TestLettersAreEndedByActs(t *testing.T) {
 	t.Parallel()
 	root, as := cellWithLogins(t)
 	exec(t, root, `
-		INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
-		SELECT k.outbox_id, k.instruction_id, k.participant_id, 'sim', 'FAILED' FROM railhead.payment_outbox_keys k`)
+		INSERT INTO railhead.payment_outbox_attempts (attempt_id, outbox_id, instruction_id, participant_id, sequence_id,
+			idempotency_key, rail_type, attempt_no, state, result, outcome_unknown, provisional)
+		SELECT gen_random_uuid(), k.outbox_id, k.instruction_id, k.participant_id, k.sequence_id, k.idempotency_key, 'sim', 1,
+			'FAILED', 'REFUSED_FINAL', false, false FROM railhead.payment_outbox_keys k`)
 	set := func(status string) string {
 		return `UPDATE railhead.payment_dead_letters SET status = '` + status + `'`
 	}
@@ -217,13 +222,16 @@ func TestLettersAreEndedByActs(t *testing.T) {
 			t.Errorf("%s, %s: %v; want %q", role, statement, err, want)
 		}
 	}
-	for _, status := range []string{"acknowledged", "escalated", "manual_replay", "resolved"} {
+	const opens = `SELECT railhead.open_dead_letters(array_agg(outbox_id), array_agg('FAILED'::text), array_agg('AC04'::text))
+		FROM railhead.payment_outbox_keys`
+	try("railhead_executor", opens, "")
+	for _, status := range []string{"pending", "acknowledged", "escalated", "manual_replay", "resolved"} {
 		try("railhead_executor", set(status), denied)
 	}
 	for _, status := range []string{"acknowledged", "resolved"} {
 		try("railhead_operator", `SELECT railhead.triage_dead_letter(outbox_id, '`+status+`', 'it was seen')
 			FROM railhead.payment_dead_letters`, "")
-		try("railhead_executor", set("pending")+`, reason = 'FAILED', opened_at = now()`, "")
+		try("railhead_executor", opens, "")
 	}
 	exec(t, root, set("resolved"))
 }

@@ -31,7 +31,10 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and was put back in pending: it can''t be cancelled',
         {cell}.put_back_after(cancel_payment.outbox_id)),
-      HINT = 'A claim quarantines it. Then close its dead letter, or resolve it if it may have been paid.';
+      HINT = CASE WHEN {cell}.put_back_after(cancel_payment.outbox_id) IN ({ended_states}, {claim_states})
+        THEN 'A claim quarantines it. Then close its dead letter, or resolve it if it may have been paid.'
+        ELSE 'A claim quarantines it. Find out from the rail what became of the payment, then resolve it with that '
+          'evidence, which removes it from pending.' END;
   END IF;
   IF waiting.outcome_unknown THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',

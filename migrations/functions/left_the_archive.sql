@@ -3,7 +3,7 @@
 --   detached, and only the registry remembers it. While no DEFAULT partition is attached, the
 --   answer is false, because the rows may be in that partition.
 -- reads:   the catalog.   locks: nothing.   called by: record_late_outcome, outcome_place, recall_memory, prune,
---          advance_order_lines, executor.
+--          advance_order_lines, triage_dead_letter, executor.
 CREATE OR REPLACE FUNCTION {cell}.left_the_archive(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

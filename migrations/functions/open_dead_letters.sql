@@ -5,6 +5,10 @@
 --   quarantined, or was inquired about and is still unknown. A forged instruction, which was never
 --   registered, gets a letter too, under its outbox_id if none of its rows names an instruction.
 --
+--   FAILED and EXPIRED, by which an operator may have it sent again, are taken only where the last row is FAILED: for
+--   any other the letter says OUTCOME_UNKNOWN. Components open letters by this function alone, with the rights of the
+--   owner; they can't write into one.
+--
 --   Amount, attempts and the last answer of the rail are copied from the rows, which leave the
 --   archive before the letter does. A row that contradicts earlier ones is recorded in
 --   payment_outbox_contradictions. Callers that wait for the outcome are notified.
@@ -12,7 +16,7 @@
 -- writes:  payment_dead_letters, payment_outbox_contradictions.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) RETURNS void
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 #variable_conflict use_column
@@ -24,7 +28,14 @@ BEGIN
     coalesce(k.participant_id, r.participant_id, ''), r.rail_type, l.reason, l.error_code,
     CASE WHEN w.payload ->> 'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (w.payload ->> 'amount')::numeric END,
     left(w.payload ->> 'currency', 20), c.n, c.first_at, c.last_at, said.rail_code, said.error_message
-  FROM unnest($1, $2, $3) AS l(outbox_id, reason, error_code)
+  FROM (
+    SELECT u.outbox_id, u.error_code, CASE
+      WHEN u.reason IN ({unpaid_reasons}) AND (
+        SELECT a.state FROM {cell}.payment_outbox_attempts a
+        WHERE a.outbox_id = u.outbox_id AND a.state <> 'LATE_OUTCOME'
+        ORDER BY a.attempt_no DESC LIMIT 1) IS DISTINCT FROM 'FAILED' THEN 'OUTCOME_UNKNOWN'
+      ELSE u.reason END AS reason
+    FROM unnest($1, $2, $3) AS u(outbox_id, reason, error_code)) l
   LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = l.outbox_id
   CROSS JOIN LATERAL (
     (SELECT a.instruction_id, a.participant_id, a.rail_type

@@ -2,8 +2,10 @@
 --   Returns a dead letter to pending under the same outbox_id, sequence_id and rail key. Resets the
 --   counters, but not the time of the first send, and sets a new expires_at (null: the one that it has, which must be
 --   yet to come; infinity: never). Returns the attempt_no of the REPLAYED row. A quarantined row only becomes due
---   again, with the new expires_at if one is given, else with its own, also if that is past; the call then returns the last
---   attempt_no.
+--   again, with the new expires_at if one is given, else with its own, which may be past only if its outcome is unknown;
+--   the call then returns the last attempt_no.
+--
+--   That it was not paid is what its last row says, and never its dead letter alone.
 --
 --   A replay that only the rail's "no such payment" allows, on a rail that does not keep the key, is sent within
 --   15 minutes or parked again (just_replayed). It is refused while a pause would hold it up.
@@ -38,6 +40,7 @@ DECLARE
   keyed      boolean; -- the rail keeps the key of each send
   paused     text;
   unpaid     boolean; -- it has ended, and was certainly not made
+  had_to_end timestamptz; -- when a quarantined row that is not in doubt expires
   anew       text; -- what has to be done before it is paid as another instruction
   sent_under jsonb;
   number     integer;
@@ -102,7 +105,19 @@ BEGIN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('the instruction is %s and was put back in pending: it can''t be replayed',
           {cell}.put_back_after(replay_payment.outbox_id)),
-        HINT = 'Close its dead letter, or resolve it if it may have been paid.';
+        HINT = CASE WHEN {cell}.put_back_after(replay_payment.outbox_id) IN ({ended_states}, {claim_states})
+          THEN 'Close its dead letter, or resolve it if it may have been paid.'
+          ELSE 'Find out from the rail what became of the payment, then resolve it with that evidence, which removes it '
+            'from pending.' END;
+    END IF;
+    had_to_end := (
+      SELECT p.expires_at FROM {cell}.payment_outbox_pending p
+      WHERE p.outbox_id = replay_payment.outbox_id AND NOT p.outcome_unknown);
+    IF replay_payment.expires_at IS NULL AND had_to_end <= clock_timestamp() THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = format('it had to be sent before %s, which is past: it would end as EXPIRED, unsent', had_to_end),
+        HINT = 'Ask its participant whether the payment is still wanted. Then give a new expiry (--expires-at TIME), or say '
+          'that it has none (--never-expires). To end it: cancel it.';
     END IF;
     UPDATE {cell}.payment_outbox_pending p
     SET next_attempt_at = clock_timestamp(), expires_at = nullif(coalesce(replay_payment.expires_at, p.expires_at),
@@ -135,6 +150,13 @@ BEGIN
   SELECT s.* INTO sends FROM {cell}.known_sends(replay_payment.outbox_id) s;
   SELECT f.* INTO told FROM {cell}.forgotten_sends(replay_payment.outbox_id) f;
 
+  IF letter.reason IN ({unpaid_reasons}) AND last.state <> 'FAILED' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('its dead letter says %s, and its last row is %s: the payment may have been made', letter.reason,
+        last.state),
+      HINT = 'Find out who changed the dead letter (railhead prove run nothing-lost). Find out from the rail what became of '
+        'the payment, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+  END IF;
   IF letter.reason NOT IN ({unpaid_reasons}) AND NOT (
     letter.reason = 'OUTCOME_UNKNOWN' AND last.state = 'PARKED'
     AND {cell}.inquiry_said_not_executed(replay_payment.outbox_id, profile, sends.first_at, sends.last_at))
