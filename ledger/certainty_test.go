@@ -125,6 +125,8 @@ func TestCertaintySaysWhy(t *testing.T) {
 		"it is kept unknown as of row 2, although every send that the rows show has an answer: compare with the rail": {
 			Attempts: []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, true)},
 			Pending:  &reader.PendingRow{OutcomeUnknown: true}},
+		"it is kept unknown as of row 1, and the rows show no send of it: compare with the rail": {
+			Attempts: []reader.AttemptRow{row(payment.Parked, "", true)}},
 		"an operator resolved that it was not executed, against row 3": {
 			Attempts: []reader.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false),
 				row(payment.LateOutcome, payment.ResultExecuted, false)}},

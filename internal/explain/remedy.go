@@ -49,6 +49,9 @@ func wayOf(line reader.Timeline) way {
 	}
 	switch letter.Reason {
 	case payment.DeadFailed, payment.DeadExpired:
+		if last := lastRow(line); last != nil && last.State != payment.Failed || last == nil && line.Pending != nil {
+			return mistaken(line)
+		}
 		try, replay := again(line)
 		end := "\nTo leave it unpaid: "
 		if !replay {
@@ -88,6 +91,21 @@ func wayOf(line reader.Timeline) way {
 	default:
 		return unclaimable(line)
 	}
+}
+
+// mistaken is the remedy for a dead letter that says of a payment that it was not made, while its rows do not say it.
+func mistaken(line reader.Timeline) way {
+	rows, last := "it is in pending and has no row", lastRow(line)
+	if last != nil {
+		rows = fmt.Sprintf("its last row, %d, is %s", last.AttemptNo, last.State)
+	}
+	said := "its dead letter says " + string(line.DeadLetter.Reason) + ", and " + rows +
+		": it is neither replayed nor closed.\n" +
+		"Find out who changed the dead letter (railhead prove run nothing-lost), "
+	if last != nil && last.State == payment.Dispatched {
+		return way{text: said + "and escalate it: railhead dead-letter escalate " + seen(line) + " --reason WHY"}
+	}
+	return way{said + "and at the rail what became of " + line.RailKey + ",\nthen: " + resolve(line), named{resolve: true}}
 }
 
 // seen names an instruction in a command for an act, and its last row, without which the act would be done on whatever

@@ -76,6 +76,14 @@ func TestRemedy(t *testing.T) {
 			l.ExpiresAt = reader.Moment{Time: l.Now}
 		}), "It had to be sent before 2026-08-01T12:00:00.000Z, which is past.",
 			"--row 2 --expires-at TIME --reason WHY", ""},
+		"a letter that its rows do not bear out": {letterOf(payment.DeadFailed, sent, parked),
+			"its dead letter says FAILED, and its last row, 2, is PARKED: it is neither replayed nor closed.",
+			"then: railhead dead-letter resolve", "dead-letter replay"},
+		"the same, executed": {letterOf(payment.DeadExpired, sent, reader.AttemptRow{State: payment.Dispatched, AttemptNo: 2}),
+			"its last row, 2, is DISPATCHED: it is neither replayed nor closed.", "escalate it", "dead-letter close"},
+		"the same, without a row": {with(letterOf(payment.DeadFailed), func(l *reader.Timeline) {
+			l.Pending = &reader.PendingRow{}
+		}), "it is in pending and has no row: it is neither", "then: railhead dead-letter resolve", "dead-letter replay"},
 		"quarantined": {overtaken(false, false), "names, then: railhead dead-letter replay",
 			"--row 0 --reason WHY\nor end it: railhead payment cancel", "--expires-at"},
 		"quarantined, and expired": {overtaken(true, false), "it had to be sent before 2026-08-01T12:00:00.000Z, which is past",

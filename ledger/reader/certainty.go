@@ -107,6 +107,12 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 		if doubt := t.lateDoubt(last); doubt != nil && payment.Result(doubt.Result).LeavesDoubt() {
 			return OutcomeUnknown, doubtAt(doubt)
 		}
+		if !slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool {
+			return row.State == payment.Dispatching || row.State == payment.LateOutcome
+		}) {
+			return OutcomeUnknown, fmt.Sprintf("it is kept unknown as of row %d, and the rows show no send of it: "+
+				"compare with the rail", lastNo)
+		}
 		return OutcomeUnknown, fmt.Sprintf("it is kept unknown as of row %d, "+
 			"although every send that the rows show has an answer: compare with the rail", lastNo)
 	}
