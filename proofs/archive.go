@@ -19,7 +19,7 @@ var (
 	instructionFiles = []string{
 		"sql/page.sql", "sql/page_keys.sql", "sql/page_pending.sql", "sql/page_attempts.sql",
 		"sql/page_letters.sql", "sql/page_claims.sql", "sql/page_acts.sql", "sql/page_evidence.sql",
-		"sql/page_conflicts.sql", "sql/page_references.sql", "sql/in_flight.sql", "sql/horizon.sql",
+		"sql/page_conflicts.sql", "sql/page_numbered.sql", "sql/page_references.sql", "sql/in_flight.sql", "sql/horizon.sql",
 	}
 )
 
@@ -67,8 +67,8 @@ func archiveProofs() []Proof {
 		overInstructions(Proof{
 			Name: "operator-acts", Promise: appendOnly,
 			Shows: "Every cancellation, replay, requested inquiry and resolution in the archive is an act in the operator " +
-				"log, and the other way round",
-			Expected: "as many rows as acts",
+				"log, and the other way round; a row that an act names is there, and evidence that changed a state has its row",
+			Expected: "as many rows as acts, and each row that an act names",
 			Counts:   "acts",
 		}, proveActs),
 		overInstructions(Proof{
@@ -88,8 +88,8 @@ func archiveProofs() []Proof {
 			Name: "nothing-lost", Promise: nothingLost,
 			Shows: "Every instruction is in pending, is in flight and recent, has ended, or is in the dead letters, and a " +
 				"row has its payload; a row that contradicts what was said before is in the dead letters until an operator " +
-				"settles it",
-			Expected: "no other instruction, none without a payload, and no other contradiction",
+				"settles it; and what an open dead letter says of an instruction is what its rows and its order say",
+			Expected: "no other instruction, none without a payload, no other contradiction, and no other letter",
 			Counts:   "instructions",
 		}, proveNothingLost),
 	}
@@ -204,25 +204,43 @@ func proveActs(i *instruction, _ Options, t *tally) {
 			t.offend("%s: %d acts of %s in the log, %d rows in the archive", i.id, i.acts[act], act, rows[act])
 		}
 	}
+	if !i.retired {
+		for _, n := range i.numbered {
+			if r := i.at(n.no); r == nil || r.state != n.state || n.act == "INQUIRE" && !r.asks() {
+				t.offend("%s: the log has an act %s of row %d, and the archive has no such row", i.id, n.act, n.no)
+			}
+		}
+	}
 	i.proveResolutions(t)
 }
 
 // proveResolutions compares the rows that an operator's evidence ended with the acts in the log.
 func (i *instruction) proveResolutions(t *tally) {
 	for _, executed := range []bool{true, false} {
-		rows, acts := 0, 0
+		rows, older, acts, appended := 0, 0, 0, 0
 		for _, r := range i.rows {
-			if r.errorCode == payment.CodeResolved && (r.state == payment.Dispatched) == executed {
+			switch {
+			case (r.state == payment.Dispatched) != executed:
+			case r.errorCode == payment.CodeResolved:
 				rows++
+			case executed && r.answers == 0: // older ones have no code
+				older++
 			}
 		}
 		for _, e := range i.evidence {
 			if e.executed == executed {
 				acts++
+				if e.appended {
+					appended++
+				}
 			}
 		}
 		if rows > acts {
 			t.offend("%s: %d rows were resolved as %s, and the log has %d such acts", i.id, rows, resolvedAs(executed), acts)
+		}
+		if rows+older < appended && !i.retired {
+			t.offend("%s: by the log %d acts of evidence appended a row as %s, and the archive has %d such rows", i.id, appended,
+				resolvedAs(executed), rows+older)
 		}
 	}
 }

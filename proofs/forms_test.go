@@ -16,7 +16,7 @@ import (
 )
 
 // meddlings are changes of a row, or of one instruction, that no product makes. {row} picks the row,
-// and {n}, {state}, {result} and {code} are drawn.
+// and {n}, {state}, {result}, {reason} and {code} are drawn.
 var meddlings = []string{
 	`UPDATE railhead.payment_outbox_attempts SET state = {state} WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET state = 'DISPATCHED' WHERE {row}`,
@@ -61,6 +61,13 @@ var meddlings = []string{
 	`UPDATE railhead.payment_outbox_keys SET instruction_id = 'mallory' WHERE {row}`,
 	`DELETE FROM railhead.payment_dead_letters WHERE {row}`,
 	`UPDATE railhead.payment_dead_letters SET status = 'resolved' WHERE {row}`,
+	`UPDATE railhead.payment_dead_letters SET reason = {reason} WHERE {row}`,
+	`UPDATE railhead.payment_dead_letters SET reason = {reason} WHERE {row}`,
+	`UPDATE railhead.payment_dead_letters SET amount = {n}, currency = 'USD', status = 'pending' WHERE {row}`,
+	`UPDATE railhead.payment_dead_letters SET participant_id = 'mallory' WHERE {row}`,
+	`UPDATE railhead.payment_outbox_contradictions SET attempt_no = attempt_no + {n} WHERE {row}`,
+	`UPDATE railhead.payment_operator_log SET detail = detail || '{"attempt_no": {n}}' WHERE {row}`,
+	`UPDATE railhead.payment_operator_log SET detail = detail || '{"was": "PARKED"}' WHERE {row}`,
 	`UPDATE railhead.payment_outbox_contradictions SET opened_at = opened_at + '2 hours' WHERE {row}`,
 	`DELETE FROM railhead.payment_operator_log WHERE {row}`,
 	`UPDATE railhead.payment_operator_log SET act = 'CANCEL' WHERE {row}`,
@@ -142,6 +149,7 @@ func meddle(t *testing.T, conn *pgx.Conn, draw *rand.Rand) error {
 			ORDER BY md5(ctid::text || '%d') LIMIT 1)`, table, draw.Int64())
 		sql = strings.NewReplacer("{row}", row, "{n}", fmt.Sprint(draw.IntN(4)), "{state}", pick(states), "{result}",
 			pick(results),
+			"{reason}", pick([]string{"FAILED", "EXPIRED", "OUTCOME_UNKNOWN", "CONFLICT"}),
 			"{code}", pick([]string{"RESOLVED", "EXPIRED", "NEW_ID_NEEDED", "BUSINESS_REFUSED"})).Replace(sql)
 		_, err := conn.Exec(t.Context(), sql)
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pgErr.Code, "23") {

@@ -25,7 +25,7 @@ func (s *session) load(ctx context.Context, tx pgx.Tx, p page) ([]*instruction, 
 	}{
 		{"page_keys", l.keys}, {"page_pending", l.pending}, {"page_attempts", l.attempts},
 		{"page_letters", l.letters}, {"page_claims", l.claims}, {"page_acts", l.acts},
-		{"page_evidence", l.evidence}, {"page_conflicts", l.conflicts}, {"page_references", l.references},
+		{"page_evidence", l.evidence}, {"page_conflicts", l.conflicts}, {"page_numbered", l.numbered}, {"page_references", l.references},
 	} {
 		into, take := part.each()
 		args := []any{p.first, p.last}
@@ -106,7 +106,9 @@ func (l *loader) attempts() ([]any, func()) {
 func (l *loader) letters() ([]any, func()) {
 	var id pgtype.UUID
 	var d letter
-	return []any{&id, &d.reason, &d.status, &d.closedByAct}, func() { l.of(id).letter = new(d) }
+	return []any{
+		&id, &d.reason, &d.status, &d.instruction, &d.participant, &d.rail, &d.misstated, &d.closedByAct,
+	}, func() { l.of(id).letter = new(d) }
 }
 
 func (l *loader) claims() ([]any, func()) {
@@ -117,8 +119,14 @@ func (l *loader) claims() ([]any, func()) {
 
 func (l *loader) conflicts() ([]any, func()) {
 	var id pgtype.UUID
-	var no int
-	return []any{&id, &no}, func() { i := l.of(id); i.conflicts = append(i.conflicts, no) }
+	var c conflict
+	return []any{&id, &c.no, &c.settled}, func() { i := l.of(id); i.conflicts = append(i.conflicts, c) }
+}
+
+func (l *loader) numbered() ([]any, func()) {
+	var id pgtype.UUID
+	var n numbered
+	return []any{&id, &n.act, &n.no, (*string)(&n.state)}, func() { i := l.of(id); i.numbered = append(i.numbered, n) }
 }
 
 func (l *loader) references() ([]any, func()) {
@@ -134,7 +142,7 @@ func (l *loader) evidence() ([]any, func()) {
 	var id pgtype.UUID
 	var e evidence
 	var other pgtype.UUID
-	return []any{&id, &e.login, &e.executed, &e.document, &e.silent, &e.against, &other}, func() {
+	return []any{&id, &e.login, &e.executed, &e.document, &e.silent, &e.against, &e.appended, &other}, func() {
 		e.alsoOf = ""
 		if other.Valid {
 			e.alsoOf = payment.ID(other.Bytes).String()

@@ -22,12 +22,20 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 		t.offend("%s is in pending and due on %s, later than a caller, a profile or an operator may set it", i.id,
 			i.pending.tooLate)
 	}
-	for _, no := range i.conflicts {
-		if !i.letter.open() {
+	for _, c := range i.conflicts {
+		switch {
+		case i.at(c.no) == nil && !i.retired:
+			t.offend("%s: row %d contradicted what was said before, and is not in the archive", i.id, c.no)
+		case c.settled:
+		case !i.letter.open():
 			t.offend("%s: row %d contradicts what was said before, there is no open dead letter, and the log has no act of "+
-				"an operator that settled it", i.id, no)
+				"an operator that settled it", i.id, c.no)
+		case i.letter.reason != string(payment.DeadConflict):
+			t.offend("%s: row %d contradicts what was said before, and its open dead letter says %s", i.id, c.no,
+				i.letter.reason)
 		}
 	}
+	i.proveLetter(t)
 	switch {
 	case i.pending != nil:
 		if i.pending.aside && !i.letter.open() {
@@ -57,6 +65,37 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 		// UNKNOWN with an open letter and without PARKED: an operator works on it.
 	default:
 		t.offend("%s is %s, and is neither in pending nor in the dead letters", i.id, last.state)
+	}
+}
+
+// proveLetter checks that an open dead letter says of an instruction what its rows and its order say: by the letter an
+// operator decides whether it is paid again.
+func (i *instruction) proveLetter(t *tally) {
+	if !i.letter.open() {
+		return
+	}
+	rail := i.letter.rail
+	switch {
+	case len(i.rows) > 0:
+		rail = i.rows[0].rail
+	case i.pending != nil:
+		rail = i.pending.rail
+	}
+	d, last := i.letter, i.last()
+	switch reason := payment.DeadReason(d.reason); {
+	case last == nil && (!reason.IsUnpaid() || i.key != nil && i.retired && !i.backdated):
+	case last == nil:
+		t.offend("%s: its open dead letter says %s, and it has no row", i.id, d.reason)
+	case reason.IsUnpaid() && last.state != payment.Failed,
+		reason == payment.DeadOutcomeUnknown && last.state.HasEnded():
+		t.offend("%s: its open dead letter says %s, and its last row, %d, is %s", i.id, d.reason, last.no, last.state)
+	}
+	if d.misstated {
+		t.offend("%s: its open dead letter has an amount that none of its payloads has", i.id)
+	}
+	if k := i.key; k != nil && (d.instruction != k.InstructionID || d.participant != k.ParticipantID || d.rail != rail) {
+		t.offend("%s: its open dead letter is of instruction %s of %s on rail %s; it is instruction %s of %s on rail %s",
+			i.id, d.instruction, d.participant, d.rail, k.InstructionID, k.ParticipantID, rail)
 	}
 }
 

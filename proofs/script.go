@@ -60,6 +60,8 @@ func violations(name string) script {
 			"{transitions}", pairs(payment.MayFollow), "{resolutions}", pairs(payment.MayResolve),
 			"{claim_states}", states(payment.State.IsClaim), "{answering_states}", states(payment.State.AnswersClaim),
 			"{waiting_states}", states(payment.State.Waits), "{terminal_states}", states(payment.State.IsTerminal),
+			"{ended_states}", states(payment.State.HasEnded), "{unpaid_reasons}", list([]payment.DeadReason{payment.DeadFailed,
+				payment.DeadExpired}),
 			"{proves_execution}", list(provesExecution), "{proves_failure}", list(provesFailure),
 			"{proves_retry}", list(provesRetry), "{settles_earlier}", list(settlesEarlier),
 			"{in_flight_seconds}", inFlightSeconds(o),

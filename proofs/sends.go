@@ -14,7 +14,8 @@ func sendsProof() Proof {
 	return Proof{
 		Name: "sends", Promise: silence,
 		Shows: "No payment was sent before its not_before, after its expires_at, again where its caller allows one send, " +
-			"or again while its outcome was unknown without a rail that keeps its key; what a claim or a pending row " +
+			"or again while its outcome was unknown without a rail that keeps its key, or its word that " +
+			"it was not made; what a claim or a pending row " +
 			"says of the earlier sends is what their rows say; and an answer that ended a payment covers all of its sends, by " +
 			"their profiles",
 		Expected: "no such send, and no such end",

@@ -127,13 +127,13 @@ type identity struct {
 
 // instruction has all rows of one instruction, in one snapshot.
 type instruction struct {
-	id      payment.ID
-	key     *identity // nil: the registry has no row of it
-	pending *waiting
-	letter  *letter
-	rows    []row
-	// conflicts are the rows that contradict earlier ones, without an operator's act since.
-	conflicts []int
+	id        payment.ID
+	key       *identity // nil: the registry has no row of it
+	pending   *waiting
+	letter    *letter
+	rows      []row
+	conflicts []conflict
+	numbered  []numbered
 	flying    []int          // attempt numbers that are in flight, as the reaper would find them
 	acts      map[string]int // of operators, by kind
 	retired   bool           // its month has left the archive
@@ -149,11 +149,25 @@ type shared struct {
 	earlier         payment.ID
 }
 
+// conflict is a row that contradicts earlier ones. settled: an operator's act came since.
+type conflict struct {
+	no      int
+	settled bool
+}
+
+// numbered is an act of an operator that names a row, and the state of that row.
+type numbered struct {
+	act   string
+	no    int
+	state payment.State
+}
+
 // evidence is the evidence by which an operator resolved an instruction.
 type evidence struct {
 	login, document string
 	executed        bool
 	silent          bool   // the rail's answer was missing
+	appended        bool   // it differed from the state before it, so that it has a row
 	against         int    // the row in which the rail reported the opposite; 0: there is none
 	alsoOf          string // another payment that was executed under the reference of the evidence; empty: none
 }
@@ -169,10 +183,11 @@ type waiting struct {
 	tooLate        string // the day on which it is due, if nothing can have set that; else empty
 }
 
-// letter is a dead letter. closedByAct: an operator closed it, after it was opened last.
+// letter is a dead letter. closedByAct: an operator closed it, after it was opened last. misstated: it is open, and its
+// amount is that of no payload of the instruction.
 type letter struct {
-	reason, status string
-	closedByAct    bool
+	reason, status, instruction, participant, rail string
+	misstated, closedByAct                         bool
 }
 
 func (l *letter) open() bool {

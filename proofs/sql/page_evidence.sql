@@ -3,6 +3,9 @@ SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false)
   coalesce(l.detail ->> 'document', '') AS document,
     coalesce((l.detail ->> 'rail_silent')::boolean, false) AS rail_silent,
   coalesce((l.detail ->> 'against_row')::integer, 0) AS against_row,
+  -- Evidence that differs from the state before it appended a row.
+  l.detail ? 'was' AND l.detail ->> 'was' IS DISTINCT FROM CASE WHEN (l.detail ->> 'executed')::boolean THEN 'DISPATCHED'
+    WHEN l.detail ->> 'was' = 'CANCELLED' THEN 'CANCELLED' ELSE 'FAILED' END AS appended,
   -- Another payment that the rail executed under the reference of the evidence, in the archive or in a month that
   -- has left it. Evidence of an older build may have characters that are not seen, or blanks around: it is compared
   -- without them too, also with other such evidence.

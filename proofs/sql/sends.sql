@@ -92,6 +92,14 @@ SELECT 'offence', format('%s: %s was sent again while the outcome was unknown, a
 FROM held h
 WHERE h.sent AND h.outcome_unknown AND h.doubts > 0 AND NOT (h.kept_keys AND (h.same_key OR NOT h.known))
 UNION ALL
+-- An unknown outcome is sent again on such a rail only if the rail said before that it has no such payment.
+SELECT 'offence', format('%s: row %s is REPLAYED while the outcome was unknown, its rail keeps no keys, and no answer before it says that the payment was not executed', j.outbox_id, j.attempt_no), 1
+FROM judged j
+WHERE j.state = 'REPLAYED' AND j.outcome_unknown AND j.known AND NOT j.same_key AND (
+  SELECT a.result = 'NOT_FOUND' FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = j.outbox_id AND a.attempt_no < j.attempt_no AND a.answers_attempt_no IS NOT NULL AND a.state <> 'LATE_OUTCOME'
+  ORDER BY a.attempt_no DESC LIMIT 1) IS NOT TRUE
+UNION ALL
 SELECT 'offence', format('%s: %s was sent again while the outcome was unknown, after the key window', h.outbox_id, h.holder), 1
 FROM held h
 WHERE h.sent AND h.outcome_unknown AND h.doubts > 0 AND h.kept_keys AND h.same_key

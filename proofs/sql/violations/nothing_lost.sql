@@ -6,7 +6,8 @@ flights AS (
 ),
 rows AS (
   SELECT a.outbox_id, count(*) AS n, bool_or(a.payload IS NOT NULL) AS payload,
-    max(a.created_at) FILTER (WHERE a.state = 'FAILED' AND a.error_code IS DISTINCT FROM 'RESOLVED') AS failed_at
+    max(a.created_at) FILTER (WHERE a.state = 'FAILED' AND a.error_code IS DISTINCT FROM 'RESOLVED') AS failed_at,
+    (array_agg(a.rail_type ORDER BY a.attempt_no))[1] AS rail
   FROM {cell}.v_outbox_attempts a
   GROUP BY a.outbox_id
 ),
@@ -25,10 +26,29 @@ acts AS (
   GROUP BY l.outbox_id
 ),
 conflicts AS (
-  SELECT c.outbox_id, c.attempt_no
+  SELECT c.outbox_id, c.attempt_no, coalesce(o.closed_at >= c.opened_at - interval '1 minute', false) AS settled,
+    a.outbox_id IS NOT NULL AS there
   FROM {cell}.payment_outbox_contradictions c
   LEFT JOIN acts o ON o.outbox_id = c.outbox_id
-  WHERE (o.closed_at >= c.opened_at - interval '1 minute') IS NOT TRUE
+  LEFT JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = c.outbox_id AND a.attempt_no = c.attempt_no
+),
+amounts AS (
+  SELECT d.outbox_id, CASE WHEN w.payload ->> 'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (w.payload ->> 'amount')::numeric END AS amount,
+    left(w.payload ->> 'currency', 20) AS currency
+  FROM {cell}.payment_dead_letters d
+  JOIN (
+    SELECT a.outbox_id, a.payload FROM {cell}.v_outbox_attempts a
+    UNION ALL
+    SELECT p.outbox_id, p.payload FROM {cell}.v_outbox_pending p) w ON w.outbox_id = d.outbox_id
+  WHERE d.status NOT IN ('manual_replay', 'resolved')
+),
+misstated AS (
+  SELECT d.outbox_id
+  FROM {cell}.payment_dead_letters d
+  JOIN amounts w ON w.outbox_id = d.outbox_id
+  GROUP BY d.outbox_id
+  HAVING d.amount IS NOT NULL AND bool_or(w.amount = d.amount) IS FALSE
+    OR d.currency IS NOT NULL AND bool_or(w.currency = d.currency) IS FALSE
 ),
 instructions AS (
   SELECT k.outbox_id FROM {cell}.payment_outbox_keys k
@@ -55,7 +75,8 @@ known AS (
   SELECT i.outbox_id, k.outbox_id IS NOT NULL AS registered, k.instruction_id, k.participant_id, k.sequence_id,
     p.outbox_id IS NOT NULL AS waits, p.payload IS NOT NULL AS orders, p.next_attempt_at = 'infinity' AS aside,
     l.state, l.attempt_no, l.seconds, coalesce(r.n, 0) AS rows, coalesce(r.payload, false) AS payload,
-    d.outbox_id IS NOT NULL AS letter, coalesce(d.status NOT IN ('manual_replay', 'resolved'), false) AS open_letter,
+    d.outbox_id IS NOT NULL AS letter, d.reason, d.instruction_id AS named_instruction, d.participant_id AS named_participant,
+    d.rail_type AS named_rail, coalesce(r.rail, p.rail_type, d.rail_type) AS rail, x.outbox_id IS NOT NULL AS misstated, coalesce(d.status NOT IN ('manual_replay', 'resolved'), false) AS open_letter,
     -- The act is younger than the letter and the failure. The clocks of two servers may differ by a minute.
     coalesce(o.closed_at >= greatest(d.opened_at, r.failed_at) - interval '1 minute', false) AS closed_by_act,
     -- An id has the time of the enqueue; one of a time long before that was changed.
@@ -73,6 +94,7 @@ known AS (
   LEFT JOIN rows r ON r.outbox_id = i.outbox_id
   LEFT JOIN {cell}.payment_dead_letters d ON d.outbox_id = i.outbox_id
   LEFT JOIN acts o ON o.outbox_id = i.outbox_id
+  LEFT JOIN misstated x ON x.outbox_id = i.outbox_id
   LEFT JOIN flights f ON f.outbox_id = i.outbox_id AND f.attempt_no = l.attempt_no
 )
 SELECT format('%s: none of its %s rows has its payload', k.outbox_id, k.rows) AS violation
@@ -87,11 +109,33 @@ SELECT format('%s is in pending and due on %s, later than a caller, a profile or
 FROM known k
 WHERE k.too_late IS NOT NULL
 UNION ALL
-SELECT format('%s: row %s contradicts what was said before, there is no open dead letter, and the log has no act of an operator that settled it',
-  c.outbox_id, c.attempt_no)
+SELECT CASE WHEN NOT c.there AND NOT gone.retired
+    THEN format('%s: row %s contradicted what was said before, and is not in the archive', c.outbox_id, c.attempt_no)
+  WHEN NOT k.open_letter
+    THEN format('%s: row %s contradicts what was said before, there is no open dead letter, and the log has no act of an operator that settled it',
+      c.outbox_id, c.attempt_no)
+  ELSE format('%s: row %s contradicts what was said before, and its open dead letter says %s', c.outbox_id, c.attempt_no, k.reason) END
 FROM conflicts c
 JOIN known k ON k.outbox_id = c.outbox_id
-WHERE NOT k.open_letter
+CROSS JOIN LATERAL (SELECT coalesce(c.outbox_id < h.id, false) AS retired FROM horizon h) gone
+WHERE NOT c.there AND NOT gone.retired OR NOT c.settled AND (NOT k.open_letter OR k.reason <> 'CONFLICT')
+UNION ALL
+-- By the letter an operator decides whether it is paid again.
+SELECT CASE WHEN k.state IS NULL THEN format('%s: its open dead letter says %s, and it has no row', k.outbox_id, k.reason)
+  ELSE format('%s: its open dead letter says %s, and its last row, %s, is %s', k.outbox_id, k.reason, k.attempt_no, k.state) END
+FROM known k
+WHERE k.open_letter AND CASE WHEN k.state IS NULL THEN k.reason IN ({unpaid_reasons}) AND NOT k.retired
+  ELSE k.reason IN ({unpaid_reasons}) AND k.state <> 'FAILED' OR k.reason = 'OUTCOME_UNKNOWN' AND k.state IN ({ended_states}) END
+UNION ALL
+SELECT format('%s: its open dead letter has an amount that none of its payloads has', k.outbox_id)
+FROM known k
+WHERE k.misstated
+UNION ALL
+SELECT format('%s: its open dead letter is of instruction %s of %s on rail %s; it is instruction %s of %s on rail %s', k.outbox_id,
+  k.named_instruction, k.named_participant, k.named_rail, k.instruction_id, k.participant_id, k.rail)
+FROM known k
+WHERE k.open_letter AND k.registered
+  AND (k.named_instruction, k.named_participant, k.named_rail) IS DISTINCT FROM (k.instruction_id, k.participant_id, k.rail)
 UNION ALL
 SELECT v.violation
 FROM known k

@@ -13,13 +13,16 @@ appended AS (
   GROUP BY r.outbox_id, x.act
 ),
 resolved AS (
-  SELECT r.outbox_id, r.state = 'DISPATCHED' AS executed, count(*) AS n
+  -- Older DISPATCHED rows have no code.
+  SELECT r.outbox_id, r.state = 'DISPATCHED' AS executed, count(*) FILTER (WHERE r.error_code = 'RESOLVED') AS n, count(*) AS n_older
   FROM archive r
-  WHERE r.error_code = 'RESOLVED'
+  WHERE r.error_code = 'RESOLVED' OR r.state = 'DISPATCHED' AND r.answers = 0
   GROUP BY r.outbox_id, r.state = 'DISPATCHED'
 ),
 told AS (
-  SELECT l.outbox_id, coalesce((l.detail ->> 'executed')::boolean, false) AS executed, count(*) AS n
+  SELECT l.outbox_id, coalesce((l.detail ->> 'executed')::boolean, false) AS executed, count(*) AS n,
+    count(*) FILTER (WHERE l.detail ? 'was' AND l.detail ->> 'was' IS DISTINCT FROM CASE WHEN (l.detail ->> 'executed')::boolean THEN 'DISPATCHED'
+      WHEN l.detail ->> 'was' = 'CANCELLED' THEN 'CANCELLED' ELSE 'FAILED' END) AS appended
   FROM {cell}.payment_operator_log l
   WHERE l.act = 'RESOLVE' AND l.outbox_id IS NOT NULL
   GROUP BY l.outbox_id, coalesce((l.detail ->> 'executed')::boolean, false)
@@ -42,3 +45,21 @@ SELECT format('%s: %s rows were resolved as %s, and the log has %s such acts', r
 FROM resolved r
 LEFT JOIN told t ON t.outbox_id = r.outbox_id AND t.executed = r.executed
 WHERE r.n > coalesce(t.n, 0)
+UNION ALL
+SELECT format('%s: by the log %s acts of evidence appended a row as %s, and the archive has %s such rows', t.outbox_id, t.appended,
+  CASE WHEN t.executed THEN 'executed' ELSE 'not executed' END, coalesce(r.n_older, 0))
+FROM told t
+CROSS JOIN horizon h
+LEFT JOIN resolved r ON r.outbox_id = t.outbox_id AND r.executed = t.executed
+WHERE t.appended > coalesce(r.n_older, 0) AND (t.outbox_id < h.id) IS NOT TRUE
+UNION ALL
+SELECT format('%s: the log has an act %s of row %s, and the archive has no such row', l.outbox_id, l.act, l.detail ->> 'attempt_no')
+FROM {cell}.payment_operator_log l
+CROSS JOIN horizon h
+WHERE l.act IN ('REPLAY', 'INQUIRE', 'SKIP_IN_ORDER') AND (l.detail ->> 'attempt_no')::integer > 0
+  AND (l.outbox_id < h.id) IS NOT TRUE AND NOT EXISTS (
+    SELECT FROM archive r
+    WHERE r.outbox_id = l.outbox_id AND r.attempt_no = (l.detail ->> 'attempt_no')::integer AND CASE l.act
+      WHEN 'REPLAY' THEN r.state = 'REPLAYED'
+      WHEN 'INQUIRE' THEN r.state = 'UNKNOWN' AND r.answers = 0 AND r.error_code = 'ASKED'
+      ELSE r.state = l.detail ->> 'state' END)
