@@ -1,6 +1,7 @@
 package rails
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -11,10 +12,10 @@ import (
 
 // SendSafely calls Send of a rail. It keeps the promises of Rail even for an adapter that breaks
 // them: a panic after PhaseFirstByte is UNKNOWN, a result that a send can't have is UNKNOWN, and
-// texts are bounded.
+// texts are bounded. The adapter gets a payload of its own: what it writes there hides nothing from Redact.
 func SendSafely(ctx context.Context, rail Rail, s Send) (result Result) {
 	var left atomic.Bool
-	s.OnPhase = noteFirstByte(&left, s.OnPhase)
+	s.OnPhase, s.Payload = noteFirstByte(&left, s.OnPhase), bytes.Clone(s.Payload)
 	defer func() {
 		if cause := recover(); cause != nil {
 			result = panicked(cause, left.Load())
@@ -32,7 +33,7 @@ func SendSafely(ctx context.Context, rail Rail, s Send) (result Result) {
 // UNAVAILABLE.
 func InquireSafely(ctx context.Context, rail Inquirer, q Inquiry) (result Result) {
 	var left atomic.Bool
-	q.OnPhase = noteFirstByte(&left, q.OnPhase)
+	q.OnPhase, q.Payload = noteFirstByte(&left, q.OnPhase), bytes.Clone(q.Payload)
 	defer func() {
 		if cause := recover(); cause != nil {
 			result = panicked(cause, left.Load())
@@ -88,5 +89,9 @@ func enforceContract(result Result, allowed []payment.Result, otherwise payment.
 	if !plain(result.Code, MaxCode) {
 		result.Code = ""
 	}
+	if !plain(result.CodeTable, maxCodeTable) {
+		result.CodeTable = ""
+	}
+	result.Place, result.Loss = oneLine(result.Place), oneLine(result.Loss)
 	return result
 }

@@ -142,7 +142,7 @@ type Result struct {
 	// Reference is the rail's identifier of the payment, at most MaxReference bytes.
 	Reference string
 	// Code is the rail's reason code, at most MaxCode bytes. CodeTable is the table and edition
-	// that classified it: "iso20022@2025-08".
+	// that classified it: "iso20022@2025-08", at most 128 bytes.
 	Code, CodeTable string
 	// Message is for operators: at most payment.MaxErrorMessage bytes, without control characters,
 	// card numbers, secrets or payload.
@@ -182,4 +182,5 @@ type Result struct {
 const (
 	MaxReference = 256
 	MaxCode      = 64
+	maxCodeTable = 128
 )

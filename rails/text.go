@@ -18,6 +18,17 @@ var panShaped = regexp.MustCompile(`\d(?:[ -]?\d){12,18}`)
 // masked; and the rest is cut to payment.MaxErrorMessage bytes. Check digits are not verified: a
 // masked order number costs less than a stored card number.
 func Sanitize(text string) string {
+	text = panShaped.ReplaceAllString(spaced(text), "[digits masked]")
+	return strings.TrimRight(Truncate(text, payment.MaxErrorMessage), " ")
+}
+
+// oneLine is Sanitize for a text of an adapter itself, whose long numbers are not those of cards.
+func oneLine(text string) string {
+	return strings.TrimRight(Truncate(spaced(text), payment.MaxErrorMessage), " ")
+}
+
+// spaced removes invalid UTF-8, and puts a single space in place of blanks and control characters.
+func spaced(text string) string {
 	const slack = 4 * payment.MaxErrorMessage // what is beyond would not survive the cut
 	if len(text) > slack {
 		text = text[:slack]
@@ -29,9 +40,7 @@ func Sanitize(text string) string {
 		}
 		return r
 	}, text)
-	text = strings.Join(strings.Fields(text), " ") // before masking: two spaces must not hide a number
-	text = panShaped.ReplaceAllString(text, "[digits masked]")
-	return strings.TrimRight(Truncate(text, payment.MaxErrorMessage), " ")
+	return strings.Join(strings.Fields(text), " ") // before masking: two spaces must not hide a number
 }
 
 // Truncate cuts text to at most limit bytes without splitting a character.

@@ -1,6 +1,7 @@
 package relayer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -175,7 +176,8 @@ func firstSent(claim payment.Claim) time.Time {
 func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock.Moment) (rails.Send, *rails.Result) {
 	l := slots.lane
 	stop := func(result payment.Result, format string, args ...any) (rails.Send, *rails.Result) {
-		return rails.Send{}, &rails.Result{Result: result, Message: fmt.Sprintf(format, args...), OwnStop: true}
+		message := rails.Sanitize(fmt.Sprintf(format, args...))
+		return rails.Send{}, &rails.Result{Result: result, Message: message, OwnStop: true}
 	}
 	if !claim.Intact() {
 		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
@@ -208,7 +210,9 @@ func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock
 		OnPhase:         reached,
 	}
 	if checker, ok := l.rail.(rails.Checker); ok {
-		if err := checker.Check(send); err != nil {
+		checked := send
+		checked.Payload = bytes.Clone(send.Payload)
+		if err := checker.Check(checked); err != nil {
 			return stop(payment.ResultCheckFailed, "%v", err)
 		}
 	}
