@@ -44,6 +44,9 @@ func (l *loop) launch(
 			outcome := l.call(sends, slots, claim, permit, begun, committed)
 			slots.lane.calls.Add(-1)
 			l.flight.answer(outcome)
+			if l.flight.left.Load() { // after answer: it may be named twice, and is not missed
+				l.nameLeft(outcome)
+			}
 			signal(l.wake)
 		})
 	}
@@ -60,6 +63,8 @@ func (r *Relayer) call(
 	l := slots.lane
 	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errBudget)
 	defer cancel()
+	overdue := time.AfterFunc(l.profile.SendBudget()+overdueAfter, func() { r.sayOverdue(claim) })
+	defer overdue.Stop()
 	claim = r.guard.Weigh(claim)
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()

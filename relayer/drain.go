@@ -9,8 +9,9 @@ import (
 
 // drain stops claiming, lets sends finish, and records their outcomes. What was never sent is given
 // back as NOT_SENT. A send that is still under way after the drain time is cancelled: its outcome
-// is UNKNOWN, and is recorded as that. It takes at most the drain time, then RecordWithin, and
-// pauseWithin, whatever the database does.
+// is UNKNOWN, and is recorded as that. A call that does not even return then is left: its claim stays open, and
+// the reaper records it as UNKNOWN, as that of a worker that died. It takes at most the drain time, then RecordWithin,
+// and pauseWithin, whatever the database and the adapters do.
 func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc) {
 	r.stopping.Store(true)
 	r.ready.Refuse("stopping")
@@ -37,20 +38,28 @@ func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc
 func (l *loop) drain(sends context.Context, until time.Time) {
 	done := make(chan struct{})
 	go func() {
-		l.flight.sending.Wait() // adapters return as soon as their context ends
+		l.flight.sending.Wait() // adapters should return as soon as their context ends
 		l.flight.close()
 		close(done)
 	}()
+	record := l.budget.finishing().record
+	end := until.Add(record)
+	stuck := time.NewTimer(time.Until(until.Add(record / 2)))
+	defer stuck.Stop()
 	for waiting := true; waiting; {
 		select {
 		case <-done:
 			waiting = false
+		case <-stuck.C:
+			waiting = false
+			l.log.Error("calls have not returned although they were cancelled: the reaper records them as unknown",
+				"calls", l.flight.calls.Load())
 		case <-l.wake:
 			l.recordRest(sends, until)
 		}
 	}
 	// Keep trying to record outcomes until the drain time is over, and for at least RecordWithin.
-	until = maxTime(until, time.Now().Add(l.budget.finishing().record))
+	until = minTime(maxTime(until, time.Now().Add(record)), end)
 	for try := 0; l.unrecorded() > 0 && time.Now().Before(until); try++ {
 		l.retryLateNow()
 		before := l.unrecorded()
@@ -63,6 +72,7 @@ func (l *loop) drain(sends context.Context, until time.Time) {
 			time.Sleep(min(backOff(try), max(time.Until(until), 0)))
 		}
 	}
+	l.flight.left.Store(true)
 	l.nameUnrecorded()
 }
 
@@ -95,6 +105,13 @@ func (l *loop) nameUnrecorded() {
 				"reaper records what it has claimed as unknown", "claim_id", d.claim)
 		}
 	}
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func maxTime(a, b time.Time) time.Time {

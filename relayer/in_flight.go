@@ -14,6 +14,7 @@ type inFlight struct {
 	mu       sync.Mutex
 	sending  sync.WaitGroup
 	calls    atomic.Int64 // calls under way, which sending counts as well
+	left     atomic.Bool  // the loop has ended: what is answered now is recorded no more
 	answered []payment.Outcome
 	open     map[payment.ID]int // outcomes that a claim still lacks
 	// slow contains claims of which an outcome went by the slow path. Their row is removed by

@@ -57,8 +57,10 @@ type Relayer struct {
 
 	lost     atomic.Bool
 	stopping atomic.Bool
-	once     service.Once
-	ready    service.Readiness
+	// overdueSaid is when sayOverdue last logged, in nanoseconds since the Unix epoch.
+	overdueSaid atomic.Int64
+	once        service.Once
+	ready       service.Readiness
 }
 
 // New returns a Relayer, or all faults of its configuration in one error.
