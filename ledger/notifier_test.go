@@ -3,10 +3,13 @@ package ledger_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/payment"
@@ -56,6 +59,53 @@ func TestArmedByAnotherSession(t *testing.T) {
 	}
 	if len(notifies) > 0 {
 		t.Error("the session was closed, and another one listens")
+	}
+}
+
+// TestWhyNotNotified: a transaction pooler is not blamed where the session that listens is on another server, as after
+// a failover, or where the notification could not be sent.
+func TestWhyNotNotified(t *testing.T) {
+	t.Parallel()
+	c := celltest.New(t)
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	other := celltest.On(t, cluster)
+	sender, err := executor.Open(t.Context(), ledger.Config{URL: c.URL(celltest.Relayer), Cell: c.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sender.Close)
+	test := func(listenURL string, listens bool) string {
+		t.Helper()
+		notifier, err := executor.NewNotifier(ledger.Config{URL: listenURL, Cell: c.Schema}, sender,
+			slog.New(slog.NewTextHandler(t.Output(), nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listens {
+			begun := make(chan struct{}, 100)
+			go notifier.Listen(t.Context(), func() { begun <- struct{}{} })
+			<-begun
+		}
+		one, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err = notifier.Test(one); err == nil {
+			t.Fatal("a notification arrived")
+		}
+		return err.Error()
+	}
+	if got := test(other.URL(celltest.Relayer), true); !strings.Contains(got, "on another server") {
+		t.Errorf("on another server: %s", got)
+	}
+	if got := test(c.URL(celltest.Relayer), false); !strings.Contains(got, "no session listens") {
+		t.Errorf("without a session: %s", got)
+	}
+	sameServer := strings.Replace(c.URL(celltest.Relayer), c.Name, "postgres", 1)
+	if got := test(sameServer, true); !strings.Contains(got, "not a transaction pooler") {
+		t.Errorf("in another database: %s", got)
+	}
+	sender.Close()
+	if got := test(c.URL(celltest.Relayer), true); strings.Contains(got, "pooler") {
+		t.Errorf("unsent: %s", got)
 	}
 }
 

@@ -86,9 +86,7 @@ func (r *Relayer) testNotifier(ctx context.Context) {
 		r.watch.NotifierTested(err != nil)
 		switch {
 		case err != nil && !was:
-			r.log.WarnContext(ctx,
-				"notifications do not arrive: polling faster. LISTEN needs a direct session, not a transaction pooler",
-				"error", err)
+			r.log.WarnContext(ctx, "notifications do not arrive: polling faster", "error", err)
 		case err == nil && was:
 			r.log.InfoContext(ctx, "notifications arrive again")
 		}

@@ -12,10 +12,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgxlisten"
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -34,11 +36,14 @@ type Notifier struct {
 	armed   bool
 	armSQL  string
 
+	identitySQL string
+
 	listening atomic.Bool // LISTEN succeeded and the session has not broken since
 
 	mu      sync.Mutex
 	waiting map[string]chan struct{}
 	session *pgx.Conn     // the listening session, which is closed if it receives nothing
+	server  outbox.Server // of that session; zero: it could not be read
 	listens chan struct{} // closed, and replaced, when a session begins to listen
 }
 
@@ -69,7 +74,8 @@ func NewNotifier(config ledger.Config, sender *Executor, log *slog.Logger) (*Not
 	conn.ValidateConnect = store.Writable
 	store.PinSession(conn)
 	return &Notifier{
-		config: conn, channel: ledger.NotifyChannel(config.Cell), armSQL: loaded["notify_arm"], sender: sender, log: log,
+		config: conn, channel: ledger.NotifyChannel(config.Cell), armSQL: loaded["notify_arm"],
+		identitySQL: loaded["server_identity"], sender: sender, log: log,
 		waiting: make(map[string]chan struct{}), listens: make(chan struct{}),
 	}, nil
 }
@@ -104,10 +110,44 @@ func (b *Notifier) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	server := b.identity(ctx, conn)
 	b.mu.Lock()
-	b.session = conn
+	b.session, b.server = conn, server
 	b.mu.Unlock()
 	return conn, nil
+}
+
+// identityWithin bounds the reading of which server a session is on.
+const identityWithin = 2 * time.Second
+
+// identity reads which server a session is on; zero: it could not be read.
+func (b *Notifier) identity(ctx context.Context, on interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (server outbox.Server) {
+	ctx, cancel := context.WithTimeout(ctx, identityWithin)
+	defer cancel()
+	var timeline pgtype.Int8
+	if on.QueryRow(ctx, b.identitySQL).Scan(&server.SystemIdentifier, &timeline, &server.StartedAt) != nil {
+		return outbox.Server{}
+	}
+	server.Timeline = timeline.Int64
+	return server
+}
+
+// unheard says why a notification that was sent did not arrive, as far as that is known.
+func (b *Notifier) unheard(ctx context.Context) string {
+	b.mu.Lock()
+	listens := b.server
+	b.mu.Unlock()
+	if !b.listening.Load() {
+		return "no session listens"
+	}
+	sends := b.identity(context.WithoutCancel(ctx), b.sender.db.Pool)
+	if listens.SystemIdentifier != "" && sends.SystemIdentifier != "" && !listens.Same(sends) {
+		return "the session that listens is on another server than the one that notifies: RAILHEAD_LISTEN_URL must lead " +
+			"to the same one"
+	}
+	return "LISTEN needs a direct session to the same database, not a transaction pooler"
 }
 
 type notificationHandler struct {
@@ -166,8 +206,9 @@ func (b *Notifier) Test(ctx context.Context) error {
 		case <-listens:
 		case <-ctx.Done():
 			b.forget(id)
+			why := b.unheard(ctx)
 			b.closeSession(session)
-			return fmt.Errorf("our own notification did not arrive: %w", ctx.Err())
+			return fmt.Errorf("our own notification did not arrive: %s: %w", why, ctx.Err())
 		}
 	}
 }
