@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -61,23 +62,26 @@ func (o *Outcomes) Await(
 // Outcomes listens for the outcomes of a cell while a caller waits for one, on a session
 // of its own.
 type Outcomes struct {
-	config    *pgx.ConnConfig
-	listenSQL string
-	mu        sync.Mutex
-	waiting   map[payment.ID]map[chan struct{}]bool
-	cancel    context.CancelFunc // of the session; nil: there is none
-	done      chan struct{}
-	idle      *time.Timer
-	complete  bool // every outcome notifies this session
-	finished  bool
+	config   *pgx.ConnConfig
+	sql      store.Statements
+	log      *slog.Logger // nil: none
+	pooled   sync.Once    // a pooler was logged
+	mu       sync.Mutex
+	waiting  map[payment.ID]map[chan struct{}]bool
+	cancel   context.CancelFunc // of the session; nil: there is none
+	done     chan struct{}
+	idle     *time.Timer
+	complete bool // every outcome notifies this session
+	finished bool
 }
 
 // NewOutcomes returns an Outcomes that connects when the first caller waits.
 func NewOutcomes(db *store.DB) *Outcomes {
 	return &Outcomes{
-		config:    db.Pool.Config().ConnConfig.Copy(),
-		listenSQL: db.SQL["listen_for_outcomes"],
-		waiting:   make(map[payment.ID]map[chan struct{}]bool),
+		config:  db.Pool.Config().ConnConfig.Copy(),
+		sql:     db.SQL,
+		log:     db.Log,
+		waiting: make(map[payment.ID]map[chan struct{}]bool),
 	}
 }
 
@@ -174,12 +178,19 @@ func (o *Outcomes) listen(ctx context.Context) error {
 		defer cancel()
 		conn.Close(closing) //nolint:errcheck // the session is given up
 	}()
+	pooled, err := store.FindPooler(ctx, conn, o.sql)
+	if err != nil {
+		return err
+	}
 	for complete := false; ; {
 		if !complete {
-			if err := conn.QueryRow(ctx, o.listenSQL).Scan(&complete); err != nil {
+			if err := conn.QueryRow(ctx, o.sql["listen_for_outcomes"]).Scan(&complete); err != nil {
 				return fmt.Errorf("listening for outcomes: %w", err)
 			}
-			o.setComplete(complete)
+			o.setComplete(complete && !pooled) // through a pooler in transaction mode none arrives
+			if pooled {
+				o.logPooler()
+			}
 		}
 		wait := pollListening
 		if !complete {
@@ -193,6 +204,17 @@ func (o *Outcomes) listen(ctx context.Context) error {
 			o.wakeFor(notification.Payload)
 		}
 	}
+}
+
+// logPooler logs once that notifications may not arrive.
+func (o *Outcomes) logPooler() {
+	if o.log == nil {
+		return
+	}
+	o.pooled.Do(func() {
+		o.log.Warn("a pooler is in between: outcomes that callers wait for are looked for each second. " +
+			"LISTEN needs a direct session, or a pool in session mode")
+	})
 }
 
 // next waits for a notification; nil: none arrived in time.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync/atomic"
@@ -39,6 +40,7 @@ const statementsMax = 512
 type DB struct {
 	Pool   *pgxpool.Pool
 	SQL    Statements
+	Log    *slog.Logger                  // nil: none
 	Server atomic.Pointer[outbox.Server] // the last one that Executor.CheckServer read
 	pooled bool                          // the connection string allows for a pooler
 	check  atomic.Pointer[connCheck]     // of each new connection; nil: none
@@ -99,7 +101,7 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		return nil
 	}
 	schema := &SchemaCheck{Cell: config.Cell}
-	db := &DB{SQL: loaded, pooled: Pooled(conn)}
+	db := &DB{SQL: loaded, Log: config.Log, pooled: Pooled(conn)}
 	PinSession(conn)
 	pool.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		// The pool gives no bound, and has no place for another one before this one has failed.
@@ -111,7 +113,7 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 		}
 		// Behind a pooler the session has the search_path of the login.
 		return inPath(ctx, c, func(tx pgx.Tx) error {
-			if err := notePooler(ctx, c, tx, loaded); err != nil {
+			if err := notePooler(ctx, c, loaded); err != nil {
 				return err
 			}
 			if err := schema.On(ctx, tx); err != nil {

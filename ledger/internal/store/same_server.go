@@ -20,13 +20,19 @@ const (
 // notePooler notes whether a pooler is between a new connection and its server: a pooler gives its clients a key for
 // cancellations of its own, whose process is not the server's. The connection string need not say so, because newer
 // poolers prepare statements by name in whichever session they use, so that all works without the parameter.
-func notePooler(ctx context.Context, conn *pgx.Conn, tx pgx.Tx, loaded Statements) error {
+func notePooler(ctx context.Context, conn *pgx.Conn, loaded Statements) error {
+	found, err := FindPooler(ctx, conn, loaded)
+	conn.PgConn().CustomData()[poolerKey] = found
+	return err
+}
+
+// FindPooler reports whether a pooler is between a connection and its server, as far as that shows (notePooler).
+func FindPooler(ctx context.Context, conn *pgx.Conn, loaded Statements) (bool, error) {
 	var pid int64
-	if err := tx.QueryRow(ctx, loaded["session_process"]).Scan(&pid); err != nil {
-		return fmt.Errorf("reading the process of the session: %w", err)
+	if err := conn.QueryRow(ctx, loaded["session_process"]).Scan(&pid); err != nil {
+		return false, fmt.Errorf("reading the process of the session: %w", err)
 	}
-	conn.PgConn().CustomData()[poolerKey] = pid != int64(conn.PgConn().PID())
-	return nil
+	return pid != int64(conn.PgConn().PID()), nil
 }
 
 // behindPooler reports whether a connection's server may change from one transaction to the next.
