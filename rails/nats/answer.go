@@ -179,6 +179,7 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 		return info, fmt.Errorf("looking at stream %s: %w", r.config.Stream, err)
 	}
 	got.answered, got.skew = time.Now(), time.Duration(r.config.ClockSkew)
+	got.keeps = time.Duration(r.config.KeepsFor)
 	switch {
 	case got.Error != nil && got.Error.Code == codeNoStream:
 		return info, fmt.Errorf("%w: %s", errNoStream, r.config.Stream)

@@ -3,6 +3,7 @@ package nats_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -20,7 +21,10 @@ import (
 
 // witness is a NATS server of this package, on a raw socket: it answers a login and questions about
 // the settings of a stream, and leaves every message and every question about one to the test.
-type witness struct{ stream string }
+type witness struct {
+	stream  string
+	version string // of the server; empty: 2.10.7
+}
 
 // fit are the settings of a stream that the adapter accepts, created long ago. {last} is replaced by
 // the number of its last message.
@@ -56,7 +60,7 @@ func (w witness) broker(t testing.TB, behave func(*client)) *broker {
 	}
 	b := &broker{
 		listener: listener, stream: strings.Join(strings.Fields(w.stream), ""), behave: behave, conns: map[net.Conn]bool{},
-		ended: make(chan struct{}), last: 7,
+		ended: make(chan struct{}), last: 7, version: cmp.Or(w.version, "2.10.7"),
 	}
 	b.work.Go(b.accept)
 	t.Cleanup(b.Close)
@@ -67,6 +71,7 @@ type broker struct {
 	listener net.Listener
 	stream   string
 	domain   string // of JetStream
+	version  string // of the server
 	dumb     bool   // does not answer about the stream
 	refuses  string // logins, with this error; empty: no login
 	behave   func(*client)
@@ -134,8 +139,8 @@ func (b *broker) serve(conn net.Conn) {
 		defer b.mu.Unlock()
 		b.serving--
 	}()
-	fmt.Fprintf(conn, `INFO {"version":"2.10.0","headers":true,"jetstream":true,"max_payload":1048576,"domain":%q}`+"\r\n",
-		b.domain)
+	fmt.Fprintf(conn, `INFO {"version":%q,"headers":true,"jetstream":true,"max_payload":1048576,"domain":%q}`+"\r\n",
+		b.version, b.domain)
 	reader := bufio.NewReader(io.TeeReader(conn, &listener{b}))
 	for {
 		line, err := reader.ReadString('\n')

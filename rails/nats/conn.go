@@ -41,6 +41,7 @@ type conn struct {
 	inbox   string // of this connection, with a random part
 	maxSize int64  // the largest message that the server takes
 	domain  string // the JetStream domain of the server
+	version string // of the server
 	server  int    // its index among the servers
 
 	checked time.Time // when the stream's settings were looked at
@@ -67,6 +68,7 @@ type message struct {
 
 // serverInfo is the greeting of a server.
 type serverInfo struct {
+	Version      string `json:"version"`
 	MaxPayload   int64  `json:"max_payload"`
 	Headers      bool   `json:"headers"`
 	TLSRequired  bool   `json:"tls_required"`
@@ -137,7 +139,7 @@ func (c *conn) greet(ctx context.Context, at *url.URL, by login) error {
 	if !info.Headers || !info.JetStream {
 		return fmt.Errorf("%w: it has no JetStream, or no headers", errRefused)
 	}
-	c.maxSize, c.domain = info.MaxPayload, info.Domain
+	c.maxSize, c.domain, c.version = info.MaxPayload, info.Domain, info.Version
 	hello, err := by.hello(info.Nonce)
 	if err != nil {
 		return err

@@ -74,18 +74,18 @@ func (a *Asking) inquire(parent context.Context, q rails.Inquiry) rails.Result {
 		return unavailable(err.Error())
 	}
 	a.keep(c)
-	if why := a.disproves(info, subject, q.FirstSentAt); why != "" {
+	if why := a.disproves(info, c.version, subject, q.FirstSentAt); why != "" {
 		return unavailable("the stream has no such message, which proves nothing: " + why)
 	}
 	return rails.Result{Result: payment.ResultNotFound, FirstByte: true}
 }
 
 // disproves returns why a stream that says it has no message of a subject may have had one, or "".
-func (a *Asking) disproves(info streamInfo, subject string, since time.Time) string {
+func (a *Asking) disproves(info streamInfo, version, subject string, since time.Time) string {
 	if info.State.Subjects[subject] > 0 {
 		return "it lists its subject; a message that it can't read is reported as none"
 	}
-	if faults := a.rules.faults(info.Config); len(faults) > 0 {
+	if faults := a.rules.faults(info.Config, version); len(faults) > 0 {
 		return strings.Join(faults, "; ")
 	}
 	if why := info.leads(); why != "" {

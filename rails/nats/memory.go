@@ -24,6 +24,7 @@ type mark struct {
 	newest  uint64    // the highest sequence that it had
 	copied  bool      // it was seen to be a copy: its original, which was created earlier, may be what is put back next
 	at      time.Time // when it was looked at last, by the clock of its server if that was told
+	had     extent    // which messages it had then
 }
 
 // lossError says what a stream has lost.
@@ -60,6 +61,9 @@ func (m *memory) looked(before mark, info streamInfo) (stream time.Time, err err
 		m.begin(info)
 	case why == "" && same:
 		stream = m.stream
+		if !info.seen().Before(m.at) {
+			m.had = info.extent()
+		}
 		m.newest, m.copied = max(m.newest, info.State.LastSeq), m.copied || info.copied()
 		m.created, m.at = later(m.created, info.Created), later(m.at, info.seen())
 	case why != "" && info.leads() == "" && before.stream.Equal(m.stream):
@@ -84,7 +88,9 @@ func (m *memory) begin(info streamInfo) {
 			"resolve by hand the payments that its consumers had not read", info.Config.Name, day(info.Created), last,
 			m.newest)
 	}
-	m.mark, m.wentBack = mark{info.Created, info.Created, info.State.LastSeq, info.copied(), info.seen()}, ""
+	m.mark, m.wentBack = mark{
+		info.Created, info.Created, info.State.LastSeq, info.copied(), info.seen(), info.extent(),
+	}, ""
 }
 
 // missing returns what a stream does not have that was seen before, or "".
@@ -99,7 +105,7 @@ func (k mark) missing(info streamInfo) string {
 	case info.State.LastSeq < k.newest && !k.replacedBy(info):
 		return fmt.Sprintf("stream %s ends with message %d and had %d", name, info.State.LastSeq, k.newest)
 	default:
-		return ""
+		return k.removed(info)
 	}
 }
 

@@ -49,7 +49,7 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 		}
 		return nil, failed(payment.ResultNotSent, err.Error())
 	}
-	if faults := r.rules.faults(info.Config); len(faults) > 0 {
+	if faults := r.rules.faults(info.Config, c.version); len(faults) > 0 {
 		c.abort()
 		return nil, failed(payment.ResultRefusedRail, "stream "+r.config.Stream+" is not fit: "+strings.Join(faults, "; "))
 	}

@@ -188,7 +188,7 @@ func (r *Replies) fit(ctx context.Context, c *conn, into callback.Taker) error {
 	if why := r.removed(stream.streamInfo, consumer.consumerInfo); why != nil {
 		into.Missed(ctx, why)
 	}
-	faults := append(r.streamFaults(stream.Config), consumer.faults(r.config.Replicas)...)
+	faults := append(r.streamFaults(stream.Config, c.version), consumer.faults(r.config.Replicas)...)
 	if len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // streamFaults returns what in the settings of a stream removes reports that were not read.
-func (r *Replies) streamFaults(c streamConfig) []string {
+func (r *Replies) streamFaults(c streamConfig, version string) []string {
 	l := faultList{of: "stream"}
 	l.refuse(c.Storage != "file", "storage is %s and forgets everything at a restart: it must be file", c.Storage)
 	l.refuse(c.Replicas < r.config.Replicas, "num_replicas is %d, must be at least nats.replicas %d", c.Replicas,
@@ -21,6 +21,8 @@ func (r *Replies) streamFaults(c streamConfig) []string {
 	bounded := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxPerSubject > 0
 	l.refuse(bounded && c.Discard != "new", "discard is %s with max_msgs, max_bytes or max_msgs_per_subject: reports "+
 		"would be removed before they are read; it must be new", c.Discard)
+	l.refuse(c.MaxBytes > 0 && !boundsBytes(version), "max_bytes is %d, and nats-server %s removes the oldest reports "+
+		"instead of refusing those that do not fit: set it to -1, or install 2.10.7 or later", c.MaxBytes, version)
 	l.refuse(c.MaxPerSubject > 0 && !c.DiscardPerSubject, "max_msgs_per_subject is %d without discard_new_per_subject, "+
 		"so that older reports are removed: set it to -1", c.MaxPerSubject)
 	l.refuse(c.NoAck, "no_ack is set, so that no report is acknowledged to its sender: it must be false")

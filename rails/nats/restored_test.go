@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -75,7 +76,7 @@ func TestRestoredFromACopy(t *testing.T) {
 		"fresh: as another server says": {
 			[]state{{restoredAt, 1000, 1, 1000, beforeIt}, {sooner, 1001, 1, 1001, beforeIt}}, ""},
 		"fresh: as another server says, which has removed the copy": {
-			[]state{{restoredAt, 1, 1000, 1000, afterIt}, {sooner, 1, 1001, 1001, afterIt}}, ""},
+			[]state{{restoredAt, 1, 1000, 1000, afterIt}, {sooner, 2, 1000, 1001, afterIt}}, ""},
 		"fresh: as a server of the original says": {
 			[]state{{restoredAt, 1000, 1, 1000, beforeIt}, {original, 1001, 1, 1001, beforeIt}}, ""},
 		"fresh: as a server of the original says, which has less": {
@@ -93,7 +94,9 @@ func TestRestoredFromACopy(t *testing.T) {
 			""},
 	} {
 		l := newJournal(t, 999)
-		rail := open(t, config(t, l.Address()), profile())
+		c := config(t, l.Address())
+		c.KeepsFor = payment.Duration(time.Hour) // and the copy is older
+		rail := open(t, c, profile())
 		if !strings.HasPrefix(name, "fresh: ") {
 			railtest.Want(t, rail.Send(t.Context(), message()), payment.ResultAccepted, true)
 		}

@@ -19,6 +19,7 @@ type streamInfo struct {
 
 	asked, answered time.Time     // by the clock of this machine
 	skew            time.Duration // by which clocks may differ
+	keeps           time.Duration // nats.keeps_for; 0: without end
 }
 
 // clusterInfo is which servers keep a stream, as its leader sees it.
@@ -61,6 +62,7 @@ type streamState struct {
 	FirstSeq uint64    `json:"first_seq"`
 	LastSeq  uint64    `json:"last_seq"`
 	FirstAt  time.Time `json:"first_ts"`
+	LastAt   time.Time `json:"last_ts"`
 	Deleted  int       `json:"num_deleted"`
 	Lost     *struct{} `json:"lost"`
 	// Subjects are those that were asked about and have messages, with their number.
@@ -75,8 +77,8 @@ type rules struct {
 }
 
 // faults returns what in the settings of a stream loses payments, makes them twice, or hides them,
-// each with what to change.
-func (r rules) faults(c streamConfig) []string {
+// each with what to change. The version is that of the server that is connected to.
+func (r rules) faults(c streamConfig, version string) []string {
 	var all []string
 	refuse := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -102,6 +104,8 @@ func (r rules) faults(c streamConfig) []string {
 	refuse(bounded && c.Discard != "new",
 		"discard is %s with max_msgs, max_bytes or max_msgs_per_subject: messages would be removed before they are "+
 			"consumed; discard must be new", c.Discard)
+	refuse(c.MaxBytes > 0 && !boundsBytes(version), "max_bytes is %d, and nats-server %s removes the oldest messages "+
+		"instead of refusing those that do not fit: set it to -1, or install 2.10.7 or later", c.MaxBytes, version)
 	refuse(c.MaxPerSubject > 0 && c.Discard == "new" && !c.DiscardPerSubject,
 		"max_msgs_per_subject is %d without discard_new_per_subject, so that older messages are removed: set it, "+
 			"or max_msgs_per_subject to -1", c.MaxPerSubject)
