@@ -284,7 +284,7 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _
 		}
 	}
 	if _, err := conn.Exec(ctx, "SET ROLE "+OwnerRole); err != nil {
-		return 0, fmt.Errorf("becoming %s (the login needs to be a superuser or to have it granted): %w", OwnerRole, err)
+		return 0, fmt.Errorf("becoming %s (the login needs to be a superuser): %w", OwnerRole, err)
 	}
 	return pid, nil
 }

@@ -125,7 +125,7 @@ func asAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) er
 		conn.Close(closing) //nolint:errcheck // what was done is committed
 	}()
 	if err := do(conn, cell); err != nil {
-		return err
+		return asAdministrators(err)
 	}
 	return standby.lacks()
 }

@@ -20,7 +20,7 @@ func connectionVariables() variables {
 			"that works on several finds the cell with setting WEST by the variable with _WEST at its end, such as " +
 			"RAILHEAD_OPERATOR_URL_WEST.",
 		list: []variable{
-			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles: a superuser, or a login that may become railhead_owner, and not through PgBouncer"},
+			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles, token: a superuser, and not through PgBouncer"},
 			{"RAILHEAD_INGEST_URL", "DATABASE_URL", "enqueue: a member of railhead_ingest"},
 			{"RAILHEAD_OPERATOR_URL", "DATABASE_URL", "every act of an operator, and those of the console: a member of railhead_operator"},
 			{"RAILHEAD_READER_URL", "DATABASE_URL", "payment, status, lists, console: a member of railhead_readonly"},

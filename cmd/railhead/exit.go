@@ -156,6 +156,8 @@ func advice(err error) string {
 	case errors.Is(err, operator.ErrChanged), errors.Is(err, operator.ErrSentAgain):
 		return "Look at it again: railhead payment show ID. If the act is still right by what that prints, repeat it with " +
 			"--row\nand the number of its last row."
+	case state == "42501" && isAdministrators(err):
+		return superuserNeeded
 	case state == "42501":
 		return "The login may not do this. Connect as a member of the role that may (railhead help environment),\n" +
 			"or apply the grants: railhead roles apply."
@@ -193,6 +195,29 @@ func serverAdvice(err error, state string) string {
 	default:
 		return ""
 	}
+}
+
+// superuserNeeded is what to do where the login of an administrator's command may not do it.
+const superuserNeeded = "RAILHEAD_ADMIN_URL has to lead to a superuser (railhead help environment). Where none may " +
+	"be used over the\nnetwork, a database administrator runs the command on the server, or what railhead roles sql and " +
+	"railhead\nmigrate sql print."
+
+// administrators is an error of a command that connects with RAILHEAD_ADMIN_URL.
+type administrators struct{ error }
+
+func (a *administrators) Unwrap() error { return a.error }
+
+func isAdministrators(err error) bool {
+	_, is := errors.AsType[*administrators](err)
+	return is
+}
+
+// asAdministrators marks an error of a command that connects with RAILHEAD_ADMIN_URL.
+func asAdministrators(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &administrators{err}
 }
 
 // What to do where it is not known whether a command was done.

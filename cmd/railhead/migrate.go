@@ -70,7 +70,7 @@ func migrateUpCommand() *cobra.Command {
 					fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %d migrations applied, up to %s, which stay; "+
 						"what is left: railhead migrate status\n", cell, n, changes.Steps[n-1].Name)
 				}
-				return ifLost(completes, err)
+				return ifLost(completes, asAdministrators(err))
 			}
 			baselined := ""
 			if changes.Baselined {

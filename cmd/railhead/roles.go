@@ -24,9 +24,10 @@ func rolesApplyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "apply", Short: "Create the roles, and make every grant agree with the matrix",
 		Long: "Create the roles, and make every grant agree with the matrix: grants that it does not name are revoked.\n\n" +
-			"Connects with RAILHEAD_ADMIN_URL as a superuser. In a new database it only creates the roles, because there\n" +
-			"is nothing to grant yet: run it, then railhead migrate up, then it again. It refuses a cell that a newer\n" +
-			"build has migrated.",
+			"Connects with RAILHEAD_ADMIN_URL as a superuser, and does nothing as any other login. Each membership that\n" +
+			"it revokes, in railhead_owner or of one role in another, is printed. In a new database it only creates the\n" +
+			"roles, because there is nothing to grant yet: run it, then railhead migrate up, then it again. It refuses a\n" +
+			"cell that a newer build has migrated.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
@@ -37,6 +38,11 @@ func rolesApplyCommand() *cobra.Command {
 					}
 					return writeDifferences(outputOf(cmd), found)
 				}
+				// It would end with the memberships of the login itself, without which the next one fails.
+				if conn.PgConn().ParameterStatus("is_superuser") == "off" {
+					return withCode(exitDenied, fmt.Errorf("the login %s is not a superuser: roles apply gives and revokes what "+
+						"only a superuser can, and has done nothing\n%s", conn.Config().User, superuserNeeded))
+				}
 				// What a newer build granted on its functions is no business of this one.
 				if err := migrations.RefuseNewer(cmd.Context(), conn, cell); err != nil {
 					return err
@@ -44,7 +50,11 @@ func rolesApplyCommand() *cobra.Command {
 				if err := acl.EnsureRoles(cmd.Context(), conn); err != nil {
 					return err
 				}
-				err := acl.Apply(cmd.Context(), conn, cell)
+				before, err := acl.Diff(cmd.Context(), conn, cell)
+				if err != nil && !errors.Is(err, acl.ErrNoCell) {
+					return err
+				}
+				err = acl.Apply(cmd.Context(), conn, cell)
 				if errors.Is(err, acl.ErrNoCell) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "the roles exist; cell %s has no schema yet: run railhead migrate up, then "+
 						"railhead roles apply again\n", cell)
@@ -52,6 +62,11 @@ func rolesApplyCommand() *cobra.Command {
 				}
 				if err != nil {
 					return err
+				}
+				for _, d := range before {
+					if d.Code == acl.ExtraMember {
+						fmt.Fprintf(cmd.ErrOrStderr(), "revoked: %s\n", d.Detail)
+					}
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "roles and grants of cell %s agree with the matrix\n", cell)
 				return nil

@@ -28,7 +28,7 @@ type settings struct {
 
 	Cell        string `env:"RAILHEAD_CELL" envDefault:"railhead" cell:"may"`
 	DatabaseURL string `env:"DATABASE_URL" cell:"own"`
-	// migrate, roles: a superuser, or one that may become railhead_owner
+	// migrate, roles, token: a superuser
 	AdminURL     string `env:"RAILHEAD_ADMIN_URL" cell:"own"`
 	IngestURL    string `env:"RAILHEAD_INGEST_URL" cell:"own"`    // enqueue: a member of railhead_ingest
 	RelayerURL   string `env:"RAILHEAD_RELAYER_URL" cell:"own"`   // a member of railhead_executor

@@ -74,7 +74,7 @@ func (c adminCell) change(ctx context.Context, do func(context.Context) error) e
 
 // withAdmins runs do with a session in each of several cells, if all of them are reached.
 func withAdmins(ctx context.Context, list []string, do func(all []adminCell) error) error {
-	return ifLost("", asAdmins(ctx, list, do)) // the errors of acts in several cells say what to do
+	return ifLost("", asAdministrators(asAdmins(ctx, list, do))) // the errors of acts in several cells say what to do
 }
 
 func asAdmins(ctx context.Context, list []string, do func(all []adminCell) error) error {
