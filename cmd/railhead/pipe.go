@@ -38,6 +38,21 @@ type unprinted struct{ error }
 
 func (e *unprinted) Unwrap() error { return e.error }
 
+// leadsNowhere reports whether what is written to w is lost: it is the null device, which Go also opens in the place of
+// a standard output that is closed.
+func leadsNowhere(w io.Writer) bool {
+	file, is := w.(*os.File)
+	if !is {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	if err != nil {
+		return false
+	}
+	here, err := file.Stat()
+	return err == nil && os.SameFile(here, null)
+}
+
 // pipeBreaks has a write into a closed pipe fail, where it would end the process: an act that was committed would end
 // without a word.
 func pipeBreaks() {

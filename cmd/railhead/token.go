@@ -47,6 +47,10 @@ func tokenCreateCommand() *cobra.Command {
 			"  railhead token create --name shop --participant p1 --cells EAST,WEST --reason 'ticket 4711'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if leadsNowhere(cmd.OutOrStdout()) {
+				return usage(errors.New("standard output is closed or leads nowhere, and the token is printed there once: " +
+					"nothing was done"))
+			}
 			for n, verb := range made.Verbs {
 				made.Verbs[n] = strings.ToUpper(strings.TrimSpace(verb))
 			}
