@@ -169,7 +169,7 @@ func TestEvidenceIsNoted(t *testing.T) {
 		func(note string) bool { return !strings.HasSuffix(note, ", ticket") })), 40)
 }
 
-// noteReferencesThatLookAlike plants evidence that a build before migration 61 took under a reference of another
+// noteReferencesThatLookAlike plants evidence that a build before migration 63 took under a reference of another
 // payment, in the archive or in other evidence, with characters that are not seen. The proof finds each.
 func noteReferencesThatLookAlike(t *testing.T, db *pgtest.DB) {
 	t.Helper()
