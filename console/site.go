@@ -101,6 +101,11 @@ func newSite(
 		sessions: newSessions(config.SessionsMax, config.SessionIdle, config.SessionMax),
 		streams:  newStreams(config.StreamsMax), readOnly: cells[0].Operator == nil, at: config.PublicURL,
 	}
+	rest := func(of string) func(int) {
+		return func(leftOut int) { log.Warn(of+" within a minute, more than are logged", "not_logged", leftOut) }
+	}
+	s.refusals.Rest = rest("logins were refused")
+	s.undoneActs.Rest = rest("acts came without a session, and were not done,")
 	for _, cell := range cells {
 		s.consoles = append(s.consoles, s.consoleOf(cell))
 	}

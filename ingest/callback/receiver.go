@@ -95,7 +95,9 @@ func NewReceiver(
 	}
 	unsigned := make(map[string]*service.LogBound, len(readers))
 	for railType := range readers {
-		unsigned[railType] = &service.LogBound{}
+		unsigned[railType] = &service.LogBound{Rest: func(leftOut int) {
+			log.Warn("callbacks refused within a minute, more than are logged", "rail_type", railType, "not_logged", leftOut)
+		}}
 	}
 	return &Receiver{readers: readers, store: store, workerID: workerID, timeout: timeout,
 		turns: make(chan struct{}, Recordings), watch: watch, log: log, unsigned: unsigned}, nil
