@@ -53,6 +53,21 @@ func Clean(environment []string) []string {
 	return kept
 }
 
+// Isolate removes the variables of libpq from the environment of this process, whose own sessions then reach what
+// their connection strings name. PG_ROOT and PG_BIN, which no library of PostgreSQL reads, stay.
+func Isolate() error {
+	for _, each := range os.Environ() {
+		name, _, _ := strings.Cut(each, "=")
+		if !strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "PG_") {
+			continue
+		}
+		if err := os.Unsetenv(name); err != nil {
+			return fmt.Errorf("unsetting %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // In returns a command that runs in a folder and writes its output to a log of its name there. Its
 // environment is this process's, cleaned, with the given variables.
 func In(dir, name, binary string, env []string, args ...string) Command {

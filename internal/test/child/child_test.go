@@ -77,3 +77,21 @@ func TestClean(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestIsolate: sessions of this process are led by no variable of libpq; what else begins so stays.
+func TestIsolate(t *testing.T) {
+	for _, name := range []string{"PGSERVICE", "PGOPTIONS", "PGTARGETSESSIONATTRS", "PG_ROOT"} {
+		t.Setenv(name, "x")
+	}
+	if err := Isolate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"PGSERVICE", "PGOPTIONS", "PGTARGETSESSIONATTRS"} {
+		if value, is := os.LookupEnv(name); is {
+			t.Errorf("%s is %q", name, value)
+		}
+	}
+	if os.Getenv("PG_ROOT") != "x" {
+		t.Error("PG_ROOT is gone")
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
@@ -54,6 +55,10 @@ func (i *installation) startDatabase(ctx context.Context) error {
 		}
 		i.say("database: the server that DATABASE_URL names")
 		return nil
+	}
+	// A service or an option of the shell is for another server.
+	if err := child.Isolate(); err != nil {
+		return err
 	}
 	data, err := i.placeData()
 	if err != nil {
