@@ -163,7 +163,7 @@ var notFields = []string{
 	"timestamp.body", "creditor.iban", "items.0.id", "result.20022.state", "data.0.status", "data.0.reference",
 	"0.status", "rails.yaml",
 	// settings of the cell
-	"start_within", "record_within", "claim_timeout",
+	"start_within", "record_within", "claim_timeout", "allow_second_key", "payment_outbox_settings",
 	// settings of a stream and of its servers
 	"persist_mode", "num_replicas", "max_msgs", "max_bytes", "max_msgs_per_subject", "discard_new_per_subject", "max_age",
 	"duplicate_window", "max_msg_size", "max_payload", "subject_transform", "no_ack", "allow_rollup_hdrs",
@@ -176,8 +176,9 @@ var notFields = []string{
 	// settings of a topic
 	"cleanup.policy", "compression.type", "flush.messages", "max.message.bytes", "message.timestamp.type",
 	"min.insync.replicas", "retention.bytes", "retention.ms", "segment.bytes", "unclean.leader.election.enable",
-	// the number of an instruction, a role, a view and metrics
-	"sequence_id", "railhead_operator", "v_order_heads", "railhead_order_blocked_heads", "railhead_reaper_unread_profiles",
+	// the number and the end of an instruction, a role, a view and metrics
+	"sequence_id", "expires_at",
+	"railhead_operator", "v_order_heads", "railhead_order_blocked_heads", "railhead_reaper_unread_profiles",
 	"railhead_lane_held",
 	// what a line of the log says
 	"not_logged",
