@@ -24,15 +24,22 @@ func TestReferencesThatLookAlike(t *testing.T) {
 		_, err := o.ResolvePayment(t.Context(), parked(d), stated(padded))
 		refusedWith(t, padded, err, "RH020", "the rail's reference is that of")
 	}
-	for _, hidden := range []string{
-		"ref\u200b", "\ufeffref", "r\u00adef", "re\u202ef", "r\u00a0ef", "re\tf", "ref\U000e0041",
-	} {
-		evidence := stated(hidden)
+	for _, hidden := range []string{"ref\u200b", "\ufeffref", "r\u00adef", "ref\U000e0041", "\u2060 ref \u200d"} {
+		_, err := o.ResolvePayment(t.Context(), parked(d), stated(hidden))
+		refusedWith(t, hidden, err, "RH020", "the rail's reference is that of")
+	}
+	for _, executed := range []bool{true, false} {
+		evidence := stated("re\tf")
+		evidence.Executed = executed
 		_, err := o.ResolvePayment(t.Context(), parked(d), evidence)
-		refusedWith(t, hidden, err, "RH002", "has a character that is not seen")
-		evidence.Executed = false
-		_, err = o.ResolvePayment(t.Context(), parked(d), evidence)
-		refusedWith(t, hidden, err, "RH002", "has a character that is not seen")
+		refusedWith(t, "a tab within", err, "RH002", "has a control character")
+	}
+
+	// A rail may group its references by blanks of any kind: they are stored as they are typed.
+	d.record(told(never, d.claimOne(d.enqueue()), payment.ResultAccepted, rails.CleanReference("REF\u00a0123")))
+	for _, typed := range []string{"REF 123", "REF\u00a0123", "REF\u2007123", "REF\u200b\u202f123"} {
+		_, err := o.ResolvePayment(t.Context(), parked(d), stated(typed))
+		refusedWith(t, typed, err, "RH020", "the rail's reference is that of")
 	}
 
 	id := parked(d)
@@ -43,6 +50,27 @@ func TestReferencesThatLookAlike(t *testing.T) {
 		(l.detail ->> 'document') FROM railhead.payment_outbox_attempts a JOIN railhead.payment_operator_log l
 		USING (outbox_id) WHERE outbox_id = $1 AND a.error_code = 'RESOLVED' AND l.act = 'RESOLVE'`, [16]byte(id)),
 		"REF 9/3|REF 9/3|statement 9")
+}
+
+// TestReferencesOfOlderBuilds: what a rail named is found as it was stored by a build that kept characters which are
+// not seen, and what it named for the payment itself is its word, typed or pasted.
+func TestReferencesOfOlderBuilds(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	d.record(told(never, d.claimOne(d.enqueue()), payment.ResultAccepted, "REF\u00a0123"))
+	_, err := o.ResolvePayment(t.Context(), parked(d), stated(" REF\u00a0123"))
+	refusedWith(t, "pasted", err, "RH020", "the rail's reference is that of")
+
+	for _, named := range []string{"REF\u00a0777", "REF 777"} {
+		own := answered(d, payment.ResultRefusedFinal)
+		same(t, "late", d.late(callback(own.OutboxID, payment.ResultExecuted, "REF\u00a0777")), payment.VerdictConflict)
+		_, err = o.ResolvePayment(t.Context(), own.OutboxID, stated(named))
+		d.must(err)
+		same(t, named, d.text(`SELECT rail_reference || ' ' || (error_message LIKE 'against%')::text
+			FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'RESOLVED'`, [16]byte(own.OutboxID)),
+			"REF 777 false")
+	}
 }
 
 // TestEvidenceThatIsNotSeen: a reference and a document of which nothing is seen are none.

@@ -432,3 +432,26 @@ func TestNothingLeftAfterARestore(t *testing.T) {
 		}
 	}
 }
+
+// TestBusinessWaitOfADoubtedPayment: after a refusal of business the next send of a payment in doubt waits as long as
+// the profile says, also if the rail is asked in between, whose "not found" allows that send at once.
+func TestBusinessWaitOfADoubtedPayment(t *testing.T) {
+	t.Parallel()
+	p := payment.Policy{
+		Acceptance: payment.AcceptanceFinal, IDAfterRefusal: payment.IDSame, ResendOnUnknown: payment.ResendSameKey,
+		KeyWindow:     payment.Duration(24 * time.Hour),
+		BusinessRetry: payment.BusinessRetry{Max: 4, Wait: payment.Duration(time.Hour)},
+		Inquiry: payment.InquiryPolicy{
+			NotBefore: payment.Duration(5 * time.Second), Max: 20, NotFound: payment.NotFoundNotExecuted,
+			NotFoundAge: payment.Duration(time.Minute), NotFoundUntil: payment.Duration(24 * time.Hour),
+		},
+	}.WithDefaults()
+	now := time.Now()
+	got := p.Decide(payment.Claim{
+		Action: payment.ActionSend, OutcomeUnknown: true, SendCount: 1, AttemptNo: 5, ClaimedAt: now,
+		FirstSentAt: now.Add(-5 * time.Minute), LastSentAt: now.Add(-5 * time.Minute),
+	}, payment.Answer{Result: payment.ResultRefusedBusiness})
+	if got.NextAction != payment.ActionInquire || got.Delay < time.Hour || got.AsAsked {
+		t.Errorf("%+v, want an inquiry after an hour", got)
+	}
+}

@@ -108,9 +108,10 @@ func (p Policy) recoverProvisional(d UnknownOutcome, canAsk bool) Recovery {
 	}
 }
 
-// inquire returns the next inquiry: by the schedule, or later if the rail asked for it.
+// inquire returns the next inquiry: by the schedule, or later by the least wait before a re-send, or if the rail asked
+// for it.
 func (p Policy) inquire(d UnknownOutcome) Recovery {
-	own := p.inquiryDelay(d)
+	own := max(p.inquiryDelay(d), d.AtLeast) // "no such payment" allows the next send at once
 	wait := heeded(own, d.RetryAfter, p.spareToAsk(d, own))
 	return Recovery{Action: RecoveryInquire, Delay: wait, AsAsked: wait > own}
 }

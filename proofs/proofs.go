@@ -107,7 +107,8 @@ func statement(name, cell string) string {
 	if err != nil {
 		return err.Error()
 	}
-	return strings.NewReplacer("{cell}", cell, "{unseen}", payment.UnseenClass()).Replace(string(text))
+	return strings.NewReplacer("{cell}", cell, "{unseen}", payment.UnseenClass(), "{blanks}", payment.BlankClass()).
+		Replace(string(text))
 }
 
 // tally is the result of one proof so far.

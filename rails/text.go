@@ -62,16 +62,26 @@ func plain(text string, limit int) bool {
 	return !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// CleanReference returns a rail's reference as it is stored and compared: without surrounding
-// blanks, since one answer may pad what another does not. It returns the empty string for a
-// reference that can't be stored: also for one with a character that is not seen, which a reader
-// takes for another one. The function clean_reference of a cell is the same rule.
+// CleanReference returns a rail's reference as it is stored and compared, which is as a reader sees
+// it: without surrounding blanks, since one answer may pad what another does not, with plain spaces
+// for the blanks within it, and without other characters that are not seen. It returns the empty
+// string for a reference that can't be stored: with a control character, of more than MaxReference
+// bytes, or of which nothing is seen. The function clean_reference of a cell is the same rule.
 func CleanReference(text string) string {
 	text = strings.TrimSpace(text)
-	if !plain(text, MaxReference) || strings.ContainsFunc(text, payment.IsUnseen) {
+	if !plain(text, MaxReference) {
 		return ""
 	}
-	return text
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case payment.IsUnseen(r):
+			return -1
+		default:
+			return r
+		}
+	}, text))
 }
 
 // PlainCode reports whether text can be stored as a rail's code.

@@ -31,7 +31,8 @@ func TestCleanReference(t *testing.T) {
 	for in, want := range map[string]string{
 		"RS-1": "RS-1", " RS-1 ": "RS-1", "RS 1\n": "RS 1", "\u00a0RS-1": "RS-1",
 		"": "", "  ": "", "RS\x001": "", "RS\n1": "", "\xff": "",
-		"RS-1\u200b": "", "\ufeffRS-1": "", "RS\u00a01": "", "RS\u00ad1": "", "RS\U000e00411": "", "\u3000RS-1\u2003": "RS-1",
+		"RS-1\u200b": "RS-1", "\ufeffRS-1": "RS-1", "RS\u00a01": "RS 1", "RS\u00ad1": "RS1", "RS\U000e00411": "RS1",
+		"\u3000RS-1\u2003": "RS-1", "\u200b\ufeff": "", "\u200b RS\u30001 \u2060": "RS 1",
 		strings.Repeat("r", MaxReference+1): "",
 	} {
 		if got := CleanReference(in); got != want {

@@ -305,7 +305,11 @@ func TestMonthsBeforeTheCell(t *testing.T) {
 	same(t, "left", left(), false)
 	same(t, "rows of this month", y.rowsIn(monthOf(0)), 1)
 
+	y.enqueue()
 	detach(0)
+	made, before = ensure()
+	same(t, "made after a month has left", made, "")
+	same(t, "before the month after it", before, true)
 	detach(1)
 	detach(2)
 	made, before = ensure()

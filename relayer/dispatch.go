@@ -63,8 +63,9 @@ func (r *Relayer) call(
 	l := slots.lane
 	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errBudget)
 	defer cancel()
-	overdue := time.AfterFunc(l.profile.SendBudget()+overdueAfter, func() { r.sayOverdue(claim) })
-	defer overdue.Stop()
+	returned := make(chan struct{})
+	defer close(returned)
+	defer context.AfterFunc(ctx, func() { r.awaitReturn(claim, returned) })()
 	claim = r.guard.Weigh(claim)
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()

@@ -6,11 +6,23 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// overdueAfter is how long after its send budget, which ends its context, a call has to return.
+// overdueAfter is how long after the end of its context a call has to return.
 const overdueAfter = 2 * time.Second
 
 // overdueSaid is the least time between two lines of the log about calls that do not return.
 const overdueSaid = 10 * time.Second
+
+// awaitReturn waits for a call whose context has ended. The time counts from that end, as this process has seen it: one
+// that was paused may see it late, and the adapter with it.
+func (r *Relayer) awaitReturn(claim payment.Claim, returned <-chan struct{}) {
+	late := time.NewTimer(overdueAfter)
+	defer late.Stop()
+	select {
+	case <-returned:
+	case <-late.C:
+		r.sayOverdue(claim)
+	}
+}
 
 // sayOverdue logs that a call has not returned although its context has ended, once in a while. It keeps its slot of
 // the lane until it returns: a call can't be ended from outside.

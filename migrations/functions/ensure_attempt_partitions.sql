@@ -10,7 +10,8 @@
 --   are created. None is from before the oldest month attached, by a clock that was set back or by
 --   rows in DEFAULT: payments of months that were detached would count as lost.
 -- errors:  55P03 if the archive stays locked for 100 ms: try again later. Claims and records queue behind the wait.
--- reads:   catalogs, the DEFAULT partitions.   writes: DDL.
+-- reads:   catalogs, schema_migrations, the DEFAULT partitions; of a cell that was made while the clock was ahead
+--          payment_outbox_keys, payment_outbox_attempts and payment_outbox_instructions.   writes: DDL.
 -- locks:   advisory (this function alone), then SHARE UPDATE EXCLUSIVE on each parent;
 --          ACCESS EXCLUSIVE on a parent only while a used DEFAULT is replaced.
 -- called by: migration, executor.

@@ -3,7 +3,8 @@
 --   A month that ends at or before the oldest one attached is neither created nor attached: a payment
 --   from before that bound counts as retired, and one of any other month without rows as lost. The
 --   exception is a cell that was made while the clock was ahead, of which no month has left.
--- errors, reads, writes, locks: as there.   called by: ensure_attempt_partitions.
+-- reads:   catalogs, schema_migrations, payment_outbox_keys, payment_outbox_attempts, payment_outbox_instructions.
+-- errors, writes, locks: as there.   called by: ensure_attempt_partitions.
 CREATE OR REPLACE FUNCTION {cell}.make_attempt_partitions(stem text, months_ahead integer) RETURNS SETOF text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -29,9 +30,17 @@ DECLARE
   last_used  timestamptz;
   holds      text;
 BEGIN
-  -- The cell was made while the clock was ahead, and no month has left: nothing before it can be retired.
-  IF this_month < made_in AND oldest <= {cell}.uuidv7_floor(made_in) THEN
-    oldest := NULL;
+  -- The cell was made while the clock was ahead, and no month has left: each instruction from before the oldest one
+  -- still has a row.
+  IF oldest > {cell}.uuidv7_floor(this_month) AND oldest <= {cell}.uuidv7_floor(made_in) THEN
+    IF NOT EXISTS (
+      SELECT FROM {cell}.payment_outbox_keys k
+      WHERE k.outbox_id < oldest
+        AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = k.outbox_id)
+        AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id))
+    THEN
+      oldest := NULL;
+    END IF;
   END IF;
   SELECT t.partdefid INTO attached FROM pg_partitioned_table t WHERE t.partrelid = parent;
   IF attached = 0 THEN

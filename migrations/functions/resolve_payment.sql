@@ -21,8 +21,8 @@
 --   Evidence must not be older than its subject: the instruction if it was executed, its last send
 --   if it was not, each by the earliest date anywhere on Earth. A reference under which the rail
 --   executed another payment, also one of a month that has left the archive, is not evidence of this one, unless the
---   rail gave it for this one in a row that no operator wrote. A reference is stored and compared without the
---   blanks around it, as that of a rail's answer is, and one with a character that is not seen is refused.
+--   rail gave it for this one in a row that no operator wrote. A reference is stored and compared as a
+--   reader sees it (clean_reference), as that of a rail's answer is.
 -- returns: the state after the act.
 -- errors:  RH002 without a reason, a document or (if executed) a rail reference, or one of which nothing is
 --          seen, if one of them is too long, with a reference that can't be stored (clean_reference), or with a
@@ -61,6 +61,7 @@ DECLARE
   number  integer;
   before  integer;
   reference text COLLATE "C" := nullif({cell}.clean_reference(resolve_payment.rail_reference), '');
+  given   text COLLATE "C" := btrim(resolve_payment.rail_reference); -- as builds of before migration 63 stored it
   document text;
   on_rail text COLLATE "C";
   since   timestamptz; -- the time than which the evidence can't be older
@@ -90,8 +91,8 @@ BEGIN
   document := substring(resolve_payment.document COLLATE "C" FROM E'^[{blanks}]*([^{blanks}](?:.*[^{blanks}])?)');
   IF reference IS NULL AND resolve_payment.rail_reference COLLATE "C" ~ E'[^ {unseen}]' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
-      MESSAGE = 'the rail''s reference has a character that is not seen: it would be taken for another reference',
-      HINT = 'Type the reference as the document shows it, do not paste it. Only plain spaces may be within it.';
+      MESSAGE = 'the rail''s reference has a control character, such as a tab or a line end, within it',
+      HINT = 'Give the reference as the document shows it, on one line.';
   END IF;
   PERFORM {cell}.lock_payment(resolve_payment.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = resolve_payment.outbox_id FOR UPDATE;
@@ -177,11 +178,11 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('{cell}.reference ' || on_rail || ' ' || reference, 0));
     IF NOT EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts own
-      WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference
+      WHERE own.outbox_id = resolve_payment.outbox_id AND {cell}.clean_reference(own.rail_reference) = reference
         AND own.error_code IS DISTINCT FROM 'RESOLVED')
     THEN
       SELECT a.outbox_id INTO other FROM {cell}.payment_outbox_attempts a
-      WHERE a.rail_reference = reference AND a.outbox_id <> resolve_payment.outbox_id AND a.rail_type = on_rail
+      WHERE a.rail_reference IN (reference, given) AND a.outbox_id <> resolve_payment.outbox_id AND a.rail_type = on_rail
         AND (a.state = 'DISPATCHED' OR a.result = 'EXECUTED')
       LIMIT 1;
       -- After the archive: a month that leaves it meanwhile has its references kept by then.
@@ -212,9 +213,10 @@ BEGIN
     against := (
       SELECT max(a.attempt_no) FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = resolve_payment.outbox_id AND (a.result = 'EXECUTED' OR a.state = 'DISPATCHED')
-        AND a.error_code IS DISTINCT FROM 'RESOLVED' AND a.rail_reference <> reference AND NOT EXISTS (
+        AND a.error_code IS DISTINCT FROM 'RESOLVED' AND {cell}.clean_reference(a.rail_reference) <> reference
+        AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts own
-          WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference
+          WHERE own.outbox_id = resolve_payment.outbox_id AND {cell}.clean_reference(own.rail_reference) = reference
             AND own.error_code IS DISTINCT FROM 'RESOLVED'));
   END IF;
   IF last.state::text IS DISTINCT FROM verdict THEN

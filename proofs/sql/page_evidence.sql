@@ -24,7 +24,7 @@ SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false)
       SELECT other.outbox_id
       FROM {cell}.payment_operator_log other
       WHERE other.act = 'RESOLVE' AND other.outbox_id <> l.outbox_id AND other.detail ->> 'executed' = 'true'
-        AND btrim(regexp_replace(other.detail ->> 'rail_reference', E'[{unseen}]', '', 'g')) = named.seen
+        AND btrim(regexp_replace(regexp_replace(other.detail ->> 'rail_reference', E'[{blanks}]', ' ', 'g'), E'[{unseen}]', '', 'g')) = named.seen
         AND EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a
           WHERE a.outbox_id = other.outbox_id AND a.rail_type = own.rail_type)
@@ -32,7 +32,8 @@ SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false)
 FROM {cell}.payment_operator_log l
 CROSS JOIN LATERAL (
   SELECT l.detail ->> 'rail_reference' COLLATE "C" AS reference,
-    btrim(regexp_replace(l.detail ->> 'rail_reference' COLLATE "C", E'[{unseen}]', '', 'g')) COLLATE "C" AS seen) named
+    btrim(regexp_replace(regexp_replace(l.detail ->> 'rail_reference' COLLATE "C", E'[{blanks}]', ' ', 'g'),
+      E'[{unseen}]', '', 'g')) COLLATE "C" AS seen) named
 LEFT JOIN LATERAL (
   SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = l.outbox_id LIMIT 1) own ON true
 WHERE l.outbox_id >= $1 AND l.outbox_id <= $2 AND l.act = 'RESOLVE'

@@ -1,6 +1,9 @@
 package httpjson
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
@@ -84,8 +87,9 @@ func (s *parsedAnswer) echo(path, own string) (echoed bool, stray string) {
 	}
 }
 
-// maxShown bounds what a message shows of a part that can't be used, in bytes.
-const maxShown = 100
+// maxShown bounds the parts that can't be used which a message shows, in bytes. A longer one is not shown at all: in a
+// piece of it, words of the payload that were cut could not be found and hidden.
+const maxShown = 200
 
 // shown returns what an answer has in place of a text, for operators.
 func shown(found jsondoc.Found) string {
@@ -101,9 +105,9 @@ func (s *parsedAnswer) explain(message, path string, clean func(string) string) 
 		clean = rails.Sanitize
 	}
 	for _, part := range s.odd {
-		part = clean(part) // before it is cut: what is cut off would not be found
-		if len(part) > maxShown {
-			part = rails.Truncate(part, maxShown) + "..."
+		if part = clean(part); len(part) > maxShown {
+			what, _, _ := strings.Cut(part, ": ")
+			part = what + ", of " + strconv.Itoa(len(part)) + " bytes, too long to be shown"
 		}
 		message += ", " + part
 	}
