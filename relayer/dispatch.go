@@ -80,7 +80,7 @@ func (r *Relayer) call(
 	}
 	r.watch.Called(call)
 	if result.Loss != "" {
-		r.log.ErrorContext(ctx, "the rail has lost payments that it had accepted", "rail_type", claim.RailType, "error",
+		r.log.ErrorContext(ctx, "the rail may have lost payments that it had accepted", "rail_type", claim.RailType, "error",
 			result.Loss)
 	}
 	outcome := r.outcomeOf(l, claim, result, refused.OfOne, begun)

@@ -180,6 +180,7 @@ func (r *Rail) look(ctx context.Context, c *conn, subject string) (info streamIn
 	}
 	got.answered, got.skew = time.Now(), time.Duration(r.config.ClockSkew)
 	got.keeps = time.Duration(r.config.KeepsFor)
+	got.shared = got.Config.TTL || !r.rules.subject.covers(got.Config.Subjects)
 	switch {
 	case got.Error != nil && got.Error.Code == codeNoStream:
 		return info, fmt.Errorf("%w: %s", errNoStream, r.config.Stream)

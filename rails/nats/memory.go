@@ -13,6 +13,7 @@ import (
 type memory struct {
 	mu sync.Mutex
 	mark
+	doubted  bool   // it has removed messages that may have been those of others, which is said once
 	wentBack string // what the stream was found to have lost; empty: nothing
 	untold   string // what was found to be lost and no call has returned yet; empty: nothing
 }
@@ -61,6 +62,7 @@ func (m *memory) looked(before mark, info streamInfo) (stream time.Time, err err
 		m.begin(info)
 	case why == "" && same:
 		stream = m.stream
+		m.doubt(before.unsure(info))
 		if !info.seen().Before(m.at) {
 			m.had = info.extent()
 		}
@@ -88,6 +90,7 @@ func (m *memory) begin(info streamInfo) {
 			"resolve by hand the payments that its consumers had not read", info.Config.Name, day(info.Created), last,
 			m.newest)
 	}
+	m.doubted = false
 	m.mark, m.wentBack = mark{
 		info.Created, info.Created, info.State.LastSeq, info.copied(), info.seen(), info.extent(),
 	}, ""
@@ -191,6 +194,13 @@ func (m *memory) found(why string) {
 	if m.wentBack == "" {
 		m.wentBack = why + ": it has lost payments; resolve those by hand, and start this process again"
 		m.untold = m.wentBack
+	}
+}
+
+// doubt makes the next call say what the stream has removed that may not have been ours.
+func (m *memory) doubt(what string) {
+	if what != "" && !m.doubted && m.untold == "" {
+		m.doubted, m.untold = true, what
 	}
 }
 

@@ -23,13 +23,34 @@ func (info streamInfo) extent() extent {
 // removed returns which messages the stream has removed since it was seen although it was to keep them, or "".
 // A purge or a deletion removes acknowledged messages, consumed or not, on every server.
 func (k mark) removed(info streamInfo) string {
-	if k.stream.IsZero() || k.replacedBy(info) {
+	switch {
+	case k.stream.IsZero() || k.replacedBy(info):
+		return ""
+	case info.State.Lost != nil && !k.had.lost:
+		return fmt.Sprintf("stream %s has messages that its server can't read", info.Config.Name)
+	case info.shared:
+		return ""
+	default:
+		return k.gone(info)
+	}
+}
+
+// unsure returns which messages a stream has removed that may have been those of others, or "". It stops no rail.
+func (k mark) unsure(info streamInfo) string {
+	if !info.shared || k.stream.IsZero() || k.replacedBy(info) {
 		return ""
 	}
+	if gone := k.gone(info); gone != "" {
+		return gone + ", and it has other subjects than ours, or allow_msg_ttl, so that it can't be told whether they were " +
+			"ours: look them up in its consumers; what it removes later is not said"
+	}
+	return ""
+}
+
+// gone returns which messages the stream does not have any more, or "".
+func (k mark) gone(info streamInfo) string {
 	name, state, from := info.Config.Name, info.State, max(k.had.first, 1)
 	switch {
-	case state.Lost != nil && !k.had.lost:
-		return fmt.Sprintf("stream %s has messages that its server can't read", name)
 	case state.FirstSeq > from && k.young(info):
 		return fmt.Sprintf("messages %d to %d of stream %s were removed", from, state.FirstSeq-1, name)
 	case state.Deleted > k.had.deleted:

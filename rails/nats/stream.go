@@ -20,6 +20,7 @@ type streamInfo struct {
 	asked, answered time.Time     // by the clock of this machine
 	skew            time.Duration // by which clocks may differ
 	keeps           time.Duration // nats.keeps_for; 0: without end
+	shared          bool          // what it removes may be messages of others
 }
 
 // clusterInfo is which servers keep a stream, as its leader sees it.
@@ -51,6 +52,7 @@ type streamConfig struct {
 	Sealed            bool          `json:"sealed"`
 	Rollup            bool          `json:"allow_rollup_hdrs"`
 	Counter           bool          `json:"allow_msg_counter"`
+	TTL               bool          `json:"allow_msg_ttl"`
 	PersistMode       string        `json:"persist_mode"`
 	Mirror            *struct{}     `json:"mirror"`
 	Sources           []struct{}    `json:"sources"`

@@ -3,6 +3,7 @@ package nats
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -59,6 +60,27 @@ func (s subject) of(participantID, railKey string) string {
 		tokens[n] = token
 	}
 	return strings.Join(tokens, ".")
+}
+
+// covers reports whether each filter of a stream is of subjects of the rail. A last > counts where only placeholders
+// are left.
+func (s subject) covers(filters []string) bool {
+	return !slices.ContainsFunc(filters, func(filter string) bool { return !s.coversOne(strings.Split(filter, ".")) })
+}
+
+func (s subject) coversOne(filter []string) bool {
+	for n, token := range s {
+		placeholder := strings.HasPrefix(token, "{")
+		switch {
+		case n >= len(filter):
+			return false
+		case filter[n] == ">":
+			return !slices.ContainsFunc(s[n:], func(t string) bool { return !strings.HasPrefix(t, "{") })
+		case !placeholder && filter[n] != token:
+			return false
+		}
+	}
+	return len(filter) == len(s)
 }
 
 // escape writes any text as one token of a subject: letters, digits, _ and - stay, and every other
