@@ -68,7 +68,7 @@ func (c Config) Carries(profile rails.Profile) error {
 	}
 	all.echo("http.inquiry.response", c.Inquiry.Response.Echo, c.Inquiry.Response.EchoIs, keyless)
 	all.topLevel("http.inquiry.response", c.Inquiry.Response.paths())
-	all.listed(c.Inquiry.Response)
+	all.listed(*c.Inquiry)
 	return errors.Join(all...)
 }
 
@@ -101,16 +101,37 @@ func (f *faults) topLevel(field string, paths map[string]string) {
 }
 
 // listed refuses what is read of one element of a list unless that element repeats the rail key: a bank that ignores a
-// filter which it does not know answers with the payments of others.
-func (f *faults) listed(r InquiryResponseConfig) {
+// filter which it does not know answers with the payments of others. No bank ignores the path of a request: where that
+// names the payment, an echo shows that all of the object that has it is ours, and a number of three digits or more is
+// taken for a key, because no list has so many elements of one payment.
+func (f *faults) listed(asks InquiryConfig) {
+	r := asks.Response
+	path, _, _ := strings.Cut(asks.Path, "?")
+	named := strings.Contains(path, "{rail_key}") || strings.Contains(path, "{reference}")
 	for _, name := range []string{"status", "reference"} {
 		path := r.paths()[name]
 		element := jsondoc.Element(path)
-		if element != "" && element != jsondoc.Element(r.Echo) {
+		switch {
+		case element == "" || r.Echo != "" && element == jsondoc.Element(r.Echo):
+		case named && (encloses(r.Echo, path) || !listsMany(path)):
+		default:
 			f.refuse("http.inquiry.response."+name, "is %q, and nothing shows that %s is our payment: name the place of the "+
 				"rail key in it by http.inquiry.response.echo, such as %s.reference", path, element, element)
 		}
 	}
+}
+
+// encloses reports whether the object that has an echo has a path, too.
+func encloses(echo, path string) bool {
+	object := echo[:strings.LastIndex(echo, ".")+1]
+	return echo != "" && strings.HasPrefix(path, object)
+}
+
+// listsMany reports whether a path has an index that is no number such as a year.
+func listsMany(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "."), func(key string) bool {
+		return len(key) < 3 && jsondoc.Element(key) != ""
+	})
 }
 
 // carried returns which sources a send and an inquiry have, anywhere in their requests. What is no source is Validate's

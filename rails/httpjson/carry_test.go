@@ -56,6 +56,35 @@ func TestRequestsOfOnePayment(t *testing.T) {
 		"a list with an echo": {profile(), func(c *httpjson.Config) {
 			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "data.0.states.0.name", "data.0.reference"
 		}, nil},
+		"an echo above the list": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "history.0.state", "key"
+		}, nil},
+		"an echo above the list, asked by the reference": {taking(), func(c *httpjson.Config) {
+			c.Inquiry.Path = "/payments/{reference}"
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "payment.history.0.state", "payment.key"
+		}, nil},
+		"an echo above the list, asked by a query": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Path = "/payments?key={rail_key}"
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "history.0.state", "key"
+		}, []string{"http.inquiry.response.status is"}},
+		"an element of a list in the element, asked by a query": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Path = "/payments?key={rail_key}"
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "data.0.items.3.state", "data.0.reference"
+		}, []string{"http.inquiry.response.status is"}},
+		"the same element, asked by a query": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Path = "/payments?key={rail_key}"
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "data.0.state", "data.0.reference"
+		}, nil},
+		"a year as a key": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "result.2022.state", ""
+		}, nil},
+		"a year as a key, asked by a query": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Path = "/payments?key={rail_key}"
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "result.2022.state", ""
+		}, []string{"http.inquiry.response.status is"}},
+		"a year as a key, and a list": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "result.2022.states.0", ""
+		}, []string{"http.inquiry.response.status is"}},
 		"a code in a list": {profile(), func(c *httpjson.Config) { c.Inquiry.Response.Code = "errors.0.code" }, nil},
 		"an answer that is a list": {profile(), func(c *httpjson.Config) {
 			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "0.status", "0.reference"
@@ -85,7 +114,7 @@ func TestRequestsOfOnePayment(t *testing.T) {
 		"both as one value":           {profile(), byBoth("/p?id={participant_id}:{instruction_id}"), []string{joined, shared}},
 		"both as one text, and a key": {profile(), byBoth("/p/{participant_id}-{instruction_id}/{rail_key}"), []string{joined}},
 		"both with the key":           {profile(), byBoth("/p/{participant_id}{instruction_id}{rail_key}"), nil},
-		"a part of a segment":         {profile(), byBoth("/p/{participant_id}/x{instruction_id}"), []string{shared}},
+		"each with text around it":    {profile(), byBoth("/p/{participant_id}/payments('{instruction_id}')"), nil},
 		"asked by both, sent as one text": {profile(), func(c *httpjson.Config) {
 			byBoth("/p/{participant_id}{instruction_id}")(c)
 			c.Inquiry.Path = "/p?who={participant_id}&id={instruction_id}"

@@ -45,9 +45,12 @@ func (c Config) sendsWhole(source string) bool {
 	return wholeIn(c.Send.Path, body, source)
 }
 
-// wholeIn reports whether a source is a field of a body, a segment of a path or a value of its query.
+// wholeIn reports whether a source is a field of a body, or the only placeholder of a segment of a path or of a value
+// of its query. Fixed text around it makes no two values one.
 func wholeIn(path string, body template, source string) bool {
-	return body.root.mentions(source) || slices.Contains(pathValues(path), "{"+source+"}")
+	return body.root.mentions(source) || slices.ContainsFunc(pathValues(path), func(value string) bool {
+		return strings.Contains(value, "{"+source+"}") && strings.Count(value, "{") == 1
+	})
 }
 
 // joinsIDs reports whether a path has both ids in one segment, or in one value of its query, without the rail key.

@@ -167,7 +167,7 @@ var notFields = []string{
 	// settings of a stream and of its servers
 	"persist_mode", "num_replicas", "max_msgs", "max_bytes", "max_msgs_per_subject", "discard_new_per_subject", "max_age",
 	"duplicate_window", "max_msg_size", "max_payload", "subject_transform", "no_ack", "allow_rollup_hdrs",
-	"allow_msg_counter", "allow_msg_ttl", "sync_interval", "handshake_first",
+	"allow_msg_counter", "allow_msg_ttl", "result.2022.state", "sync_interval", "handshake_first",
 	// settings of a consumer, and what callbacks are counted as
 	"ack_policy", "deliver_policy", "replay_policy", "priority_policy", "max_deliver", "max_ack_pending", "headers_only",
 	"inactive_threshold", "ack_wait", "mem_storage", "not_ours", "not_read", "not_recorded",

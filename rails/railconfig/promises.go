@@ -39,9 +39,9 @@ func (c *RailConfig) unkept(profile rails.Profile) []error {
 	if c.Adapter != AdapterHTTP || c.HTTP == nil {
 		return all
 	}
-	if send := c.HTTP.Send.Response; send.Status != "" && len(accepting(send.Statuses, table)) == 0 {
-		refuse("http.send.response.statuses has no word of class OK or P, and code table %s lists none: no send would ever "+
-			"be accepted", table.Name())
+	if c.acceptsNothing(table) && !c.finds(table)[payment.ResultExecuted] {
+		refuse("http.send.response.statuses has no word of class OK or P, and code table %s lists none, and no inquiry "+
+			"finds that a payment was made: no send would ever be accepted", table.Name())
 	}
 	if strings.ContainsAny(c.HTTP.BaseURL, "{}") {
 		refuse("http.base_url has a brace: nothing is filled in there, put it into the paths")
@@ -49,7 +49,7 @@ func (c *RailConfig) unkept(profile rails.Profile) []error {
 	if c.HTTP.Inquiry == nil {
 		return all
 	}
-	found := proves(c.HTTP.Inquiry.Response.Statuses, table, table)
+	found := c.finds(table)
 	if decided && !found[payment.ResultNotFound] {
 		refuse("profile.inquiry.not_found is NOT_EXECUTED but http.inquiry.response.statuses has no word for NOT_FOUND, and "+
 			"code table %s lists none: the rail would never be understood to say it", table.Name())
@@ -85,6 +85,14 @@ func (c *RailConfig) Notes(profile rails.Profile) []error {
 		accepted[codes.InProgress] {
 		all = append(all, errors.New("http.send.response.statuses has words of class P alone, which prove nothing where "+
 			"acceptance is FINAL: every send would be UNKNOWN"))
+	}
+	if c.acceptsNothing(table) && c.finds(table)[payment.ResultExecuted] {
+		all = append(all, fmt.Errorf("http.send.response.statuses has no word of class OK or P, and code table %s lists "+
+			"none: every payment that was made waits for an inquiry", table.Name()))
+	}
+	if send := c.HTTP.Send.Response; send.Code != "" && send.Status == "" {
+		all = append(all, errors.New("http.send.response has a code and no status: an acceptance whose code is empty is "+
+			"UNKNOWN then; read a word, or leave out the code if the HTTP status says all"))
 	}
 	if asks := c.HTTP.Inquiry; asks != nil && asks.Response.Echo == "" {
 		if path, query, _ := strings.Cut(asks.Path, "?"); strings.Contains(query, "{") && !strings.Contains(path, "{") &&
@@ -123,6 +131,20 @@ func accepting(words map[string]codes.Class, table *codes.Table) map[codes.Class
 	}
 	maps.DeleteFunc(can, func(class codes.Class, _ bool) bool { return !class.Accepts() })
 	return can
+}
+
+// acceptsNothing reports whether words are read of an answer to a send, and neither they nor a code accept it.
+func (c *RailConfig) acceptsNothing(table *codes.Table) bool {
+	send := c.HTTP.Send.Response
+	return send.Status != "" && len(accepting(send.Statuses, table)) == 0
+}
+
+// finds returns what an inquiry can prove.
+func (c *RailConfig) finds(table *codes.Table) map[payment.Result]bool {
+	if c.HTTP.Inquiry == nil {
+		return nil
+	}
+	return proves(c.HTTP.Inquiry.Response.Statuses, table, table)
 }
 
 // proves returns what words can prove, by themselves, by the table of other words, nil if those prove nothing, and by

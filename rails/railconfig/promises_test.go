@@ -53,6 +53,7 @@ func TestPromisesThatCannotBeKept(t *testing.T) {
 		muteHTTP = "      inquiry:\n        path: /payments/{rail_key}\n        response: {status: status, statuses: " +
 			"{EXECUTED: EXECUTED, REFUSED: REFUSED, NOT_FOUND: NOT_FOUND}, code: code}\n|"
 		noWord = "http.send.response.statuses has no word of class OK or P"
+		noName = "http.send.response has a code and no status"
 	)
 	for name, test := range map[string]struct {
 		changes []string // each OLD|NEW
@@ -60,11 +61,13 @@ func TestPromisesThatCannotBeKept(t *testing.T) {
 		note    string   // empty: none
 	}{
 		"as it is":                     {nil, "", ""},
-		"no acceptance":                {[]string{noOK}, noWord, ""},
+		"no acceptance":                {[]string{noOK}, "", noWord},
+		"no acceptance, and mute":      {[]string{noOK, mute, muteHTTP}, noWord, ""},
+		"no acceptance, reported":      {[]string{noOK, unasked}, noWord, ""},
 		"an acceptance of the table":   {[]string{noOK, table}, "", ""},
 		"an acceptance of an override": {[]string{noOK, "table: none|overrides: {A1: OK}"}, "", ""},
-		"no words at all":              {[]string{"statuses: {EXECUTED: OK, REFUSED: T}, |"}, noWord, ""},
-		"by the status code":           {[]string{"status: status, statuses: {EXECUTED: OK, REFUSED: T}, |"}, "", ""},
+		"no words at all":              {[]string{"statuses: {EXECUTED: OK, REFUSED: T}, |"}, "", noWord},
+		"by the status code":           {[]string{"status: status, statuses: {EXECUTED: OK, REFUSED: T}, |"}, "", noName},
 		"FINAL, and never done":        {[]string{"EXECUTED: OK|EXECUTED: P"}, "", "words of class P alone"},
 		"PROVISIONAL, and never done":  {[]string{"EXECUTED: OK|EXECUTED: P", provided}, "", ""},
 		"executed is never heard":      {[]string{unasked, noNews}, "http.inquiry.response.statuses has no word for EXEC", ""},

@@ -147,11 +147,14 @@ func index(key string) int {
 	return n
 }
 
-// Element returns the part of a path that leads to an element of a list, the first one on the way; empty: it has no
+// Element returns the part of a path that leads to an element of a list, the last one on the way; empty: it has no
 // index.
 func Element(path string) string {
 	keys := strings.Split(path, ".")
-	at := slices.IndexFunc(keys, func(key string) bool { return index(key) >= 0 })
+	at := len(keys) - 1
+	for at >= 0 && index(keys[at]) < 0 {
+		at--
+	}
 	return strings.Join(keys[:at+1], ".")
 }
 
