@@ -32,7 +32,7 @@ func (r *Relayer) sayOverdue(claim payment.Claim) {
 	if now-said < int64(overdueSaid) || !r.overdueSaid.CompareAndSwap(said, now) {
 		return
 	}
-	r.log.Error("a call has not returned although its budget is used up: the adapter ignores its context, and the call "+
+	r.log.Error("a call has not returned although its context has ended: the adapter ignores its context, and the call "+
 		"keeps a slot of the lane until it returns", "rail_type", claim.RailType, "outbox_id", claim.OutboxID)
 }
 

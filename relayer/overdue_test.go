@@ -59,7 +59,7 @@ func TestCallThatDoesNotReturn(t *testing.T) {
 	same(t, "rows", w.states(id), "DISPATCHING")
 }
 
-// TestOverdueCallIsLogged: a call that has not returned after its budget is logged while the relayer runs.
+// TestOverdueCallIsLogged: a call that has not returned after the end of its context is logged while the relayer runs.
 func TestOverdueCallIsLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -71,7 +71,7 @@ func TestOverdueCallIsLogged(t *testing.T) {
 	id := w.enqueue("the one")
 	<-o.arrived
 	w.seen.await(t, func() error {
-		if said.count("a call has not returned although its budget is used up") != 1 {
+		if said.count("a call has not returned although its context has ended") != 1 {
 			return errors.New("the call is not logged")
 		}
 		return nil

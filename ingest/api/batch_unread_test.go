@@ -43,7 +43,7 @@ func (s smallBuffers) Accept() (net.Conn, error) {
 func writesFirst(t *testing.T, lines int) (conn *net.TCPConn, statuses chan int) {
 	t.Helper()
 	watch := answered{batches: make(chan int, 1)}
-	made, err := api.New(api.Config{IdleMax: 4 * time.Second}, newFake(), watch,
+	made, err := api.New(api.Config{IdleMax: 10 * time.Second}, newFake(), watch,
 		slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func writesFirst(t *testing.T, lines int) (conn *net.TCPConn, statuses chan int)
 	conn = dialled.(*net.TCPConn)
 	conn.SetReadBuffer(32 << 10)
 	conn.SetWriteBuffer(32 << 10)
-	conn.SetDeadline(time.Now().Add(time.Minute))
+	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	var body strings.Builder
 	for n := range lines {
 		body.WriteString(lineOf("p1", n))
@@ -73,7 +73,7 @@ func writesFirst(t *testing.T, lines int) (conn *net.TCPConn, statuses chan int)
 	text, third := body.String(), body.Len()/3
 	for n, part := range []string{text[:third], text[third : 2*third], text[2*third:]} {
 		if n > 0 {
-			time.Sleep(3 * time.Second)
+			time.Sleep(6 * time.Second)
 		}
 		if _, err := io.WriteString(conn, part); err != nil {
 			t.Fatalf("writing the body: %v", err)
@@ -113,7 +113,7 @@ func TestBatchOfACallerThatNeverReads(t *testing.T) {
 		if status != 408 {
 			t.Errorf("counted as %d", status)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("it goes on")
 	}
 }

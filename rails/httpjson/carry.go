@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -102,8 +103,8 @@ func (f *faults) topLevel(field string, paths map[string]string) {
 
 // listed refuses what is read of one element of a list unless that element repeats the rail key: a bank that ignores a
 // filter which it does not know answers with the payments of others. No bank ignores the path of a request: where that
-// names the payment, an echo shows that all of the object that has it is ours, and a number of three digits or more is
-// taken for a key, because no list has so many elements of one payment.
+// names the payment, an echo shows that all of the object that has it is ours, and a number of 100 or more is taken for
+// a key, because no list has so many elements of one payment.
 func (f *faults) listed(asks InquiryConfig) {
 	r := asks.Response
 	path, _, _ := strings.Cut(asks.Path, "?")
@@ -130,7 +131,8 @@ func encloses(echo, path string) bool {
 // listsMany reports whether a path has an index that is no number such as a year.
 func listsMany(path string) bool {
 	return slices.ContainsFunc(strings.Split(path, "."), func(key string) bool {
-		return len(key) < 3 && jsondoc.Element(key) != ""
+		n, err := strconv.Atoi(key)
+		return err == nil && n < 100 && jsondoc.Element(key) != ""
 	})
 }
 

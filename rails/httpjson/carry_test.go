@@ -85,6 +85,9 @@ func TestRequestsOfOnePayment(t *testing.T) {
 		"a year as a key, and a list": {profile(), func(c *httpjson.Config) {
 			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "result.2022.states.0", ""
 		}, []string{"http.inquiry.response.status is"}},
+		"an index of zeros": {profile(), func(c *httpjson.Config) {
+			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "result.000.state", ""
+		}, []string{"http.inquiry.response.status is"}},
 		"a code in a list": {profile(), func(c *httpjson.Config) { c.Inquiry.Response.Code = "errors.0.code" }, nil},
 		"an answer that is a list": {profile(), func(c *httpjson.Config) {
 			c.Inquiry.Response.Status, c.Inquiry.Response.Echo = "0.status", "0.reference"

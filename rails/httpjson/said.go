@@ -1,7 +1,6 @@
 package httpjson
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/railhead-pay/railhead/rails"
@@ -107,7 +106,7 @@ func (s *parsedAnswer) explain(message, path string, clean func(string) string) 
 	for _, part := range s.odd {
 		if part = clean(part); len(part) > maxShown {
 			what, _, _ := strings.Cut(part, ": ")
-			part = what + ", of " + strconv.Itoa(len(part)) + " bytes, too long to be shown"
+			part = what + ", and is too long to be shown"
 		}
 		message += ", " + part
 	}

@@ -273,7 +273,7 @@ func TestShownOfWhatCannotBeUsed(t *testing.T) {
 	r.clean = func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
 	for field, want := range map[string]string{
 		`"error":{"code":["` + secret + `"]}`:                    `HTTP 422, its code can't be used: ["[redacted]"]`,
-		`"error":{"code":"` + strings.Repeat("x", 999) + `"}`:    `HTTP 422, its code can't be used, of 1023 bytes, too long to be shown`,
+		`"error":{"code":"` + strings.Repeat("x", 999) + `"}`:    `HTTP 422, its code can't be used, and is too long to be shown`,
 		`"status":{"a":1},"error":{"code":"","text":"no money"}`: `HTTP 422, its status can't be used: {"a":1}: no money`,
 		`"error":{"code":""}`:                                    `HTTP 422, its code can't be used: ""`,
 		`"error":{"code":"` + codes.Unusable + `"}`:              `HTTP 422`,
