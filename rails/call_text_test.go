@@ -22,9 +22,9 @@ func TestEveryTextOfAResultIsBounded(t *testing.T) {
 				"odd": ""} {
 				var said Result
 				fields := reflect.ValueOf(&said).Elem()
-				for n := range fields.NumField() {
-					if fields.Field(n).Kind() == reflect.String {
-						fields.Field(n).SetString(text)
+				for _, field := range fields.Fields() {
+					if field.Kind() == reflect.String {
+						field.SetString(text)
 					}
 				}
 				if word != "" {
