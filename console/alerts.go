@@ -44,6 +44,7 @@ var shownAt = map[string]place{
 	"RailheadClockSkew":                 {"/components", "Components"},
 	"RailheadHeldSnapshot":              {"/database#vacuum", "Database"},
 	"RailheadPartitionsRunningOut":      {"/database#partitions", "Database"},
+	"RailheadWraparoundNear":            {"/database#wraparound", "Database"},
 	"RailheadDatabaseNearFull":          {"/database", "Database"},
 	"RailheadDispatchSuccessBudgetBurn": {"/rails", "Rails"},
 	"RailheadDispatchLatencyBudgetBurn": {"/rails", "Rails"},

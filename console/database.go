@@ -13,6 +13,9 @@ import (
 // nearFull is the share of its limit from which on the size of the database is an alarm, as in the alerts.
 const nearFull = 0.8
 
+// oldIDs is the share of the ids of transactions or multixacts from which on they are an alarm, as in the alerts.
+const oldIDs = 0.4
+
 // databaseBody is the body of the page of the database.
 type databaseBody struct {
 	reader.Database
@@ -20,6 +23,8 @@ type databaseBody struct {
 	Limit    string // empty: no limit is known
 	Percent  string // of the limit
 	Full     bool   // above nearFull
+	IDs      string // how much of the ids of transactions and multixacts has passed
+	OldIDs   bool   // above oldIDs
 	Tables   []tableRow
 	Unread   bool // the sizes of tables could not be read
 	Holding  []holderRow
@@ -57,6 +62,8 @@ func (c *Console) database(w http.ResponseWriter, r *http.Request, _ Person) {
 		share := float64(found.Bytes) / float64(limit)
 		body.Limit, body.Percent, body.Full = bytesOf(limit), fmt.Sprintf("%.0f %%", 100*share), share > nearFull
 	}
+	ids := max(found.Wraparound.Transactions, found.Wraparound.Multixacts)
+	body.IDs, body.OldIDs = fmt.Sprintf("%.0f %%", 100*ids), ids > oldIDs
 	// A table may be locked; the rest of the page is no less true.
 	tables, err := c.reader.LargestTables(r.Context())
 	if body.Unread = err != nil; err != nil {

@@ -103,6 +103,26 @@ func TestGauges(t *testing.T) {
 	}
 }
 
+// TestGaugeOfWraparound compares the shares with what the server has of the ids of its oldest database.
+func TestGaugeOfWraparound(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ages := func() (transactions, multixacts float64) {
+		cell.QueryRow("SELECT max(age(datfrozenxid)) / 2^31, max(mxid_age(datminmxid)) / 2^31 FROM pg_database", nil,
+			&transactions, &multixacts)
+		return transactions, multixacts
+	}
+	lowX, lowM := ages()
+	got := gaugesAs(t, cell, celltest.Readonly).Wraparound
+	highX, highM := ages()
+	if got.Transactions < lowX || got.Transactions > highX || got.Multixacts < lowM || got.Multixacts > highM {
+		t.Errorf("%+v, want transactions of %g to %g, multixacts of %g to %g", got, lowX, highX, lowM, highM)
+	}
+	if got.Transactions <= got.Multixacts {
+		t.Errorf("%+v: a server numbers more transactions than multixacts", got)
+	}
+}
+
 // TestGaugeOfASuspension: it is open until an operator has accepted the server.
 func TestGaugeOfASuspension(t *testing.T) {
 	t.Parallel()

@@ -161,6 +161,8 @@ var (
 			"contradict each other about them.")
 	eventsHeld = desc("railhead_events_held_seconds",
 		"Age of the oldest row that callers are not told of yet, because an older transaction is under way.")
+	wraparound = desc("railhead_wraparound_ratio",
+		"Share of the server's ids that has passed since the oldest one not frozen; just before 1 it refuses writes.", "ids")
 	clockOffset = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
 	up          = desc("railhead_database_up", "Whether the last reading of the database worked.")
 	statsAge    = desc("railhead_database_stats_age_seconds", "Time since the last reading of the database that worked.")
@@ -172,7 +174,7 @@ func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 		depth, railRelayers, oldestDue, letters, lettersOpened, stuck, unknown, orderBlocked, orderBlockedAge, railLetters,
 		conflicts, paused, closedGates, components, heartbeat, deadTuples,
 		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, unconfirmed, untaken, eventsHeld,
-		clockOffset, up, statsAge,
+		wraparound, clockOffset, up, statsAge,
 	} {
 		ch <- each
 	}
@@ -197,6 +199,8 @@ func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, unconfirmed, flag(g.Unconfirmed))
 	gauge(ch, untaken, float64(g.Untaken))
 	gauge(ch, eventsHeld, g.EventsHeld.Seconds())
+	gauge(ch, wraparound, g.Wraparound.Transactions, "transaction")
+	gauge(ch, wraparound, g.Wraparound.Multixacts, "multixact")
 	gauge(ch, deadTuples, float64(g.PendingDeadTuples))
 	gauge(ch, oldestHolder, held.Seconds())
 	gauge(ch, monthsAhead, float64(g.MonthsAhead))

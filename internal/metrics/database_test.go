@@ -49,6 +49,7 @@ func reading(t *testing.T, say func(context.Context, int) (reader.Gauges, error)
 
 func someGauges() reader.Gauges {
 	return reader.Gauges{
+		Wraparound: reader.Wraparound{Transactions: 0.5, Multixacts: 0.25},
 		Rails: []reader.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Relayers: 2, Paused: true,
 			PausedByItself: true}},
 		Letters: []reader.LetterGauge{
@@ -71,6 +72,7 @@ func TestReadingFails(t *testing.T) {
 		check := func(age, up float64) {
 			t.Helper()
 			err := read(t, set, "text/plain").want(map[string]float64{
+				`railhead_wraparound_ratio{ids="transaction"}`: 0.5, `railhead_wraparound_ratio{ids="multixact"}`: 0.25,
 				"railhead_database_stats_age_seconds": age, "railhead_database_up": up,
 				`outbox_pending_depth{rail="bank"}`: 7, `railhead_rail_relayers{rail="bank"}`: 2, `dlq_depth{reason="CONFLICT"}`: 3, `dlq_depth{reason="FAILED"}`: 0,
 				`railhead_dead_letters_open{rail="bank",reason="CONFLICT"}`:  2,

@@ -18,6 +18,7 @@ type Database struct {
 	MonthsAhead int   // months after this one that have a partition, without a gap
 	DefaultRows int64 // estimate of the rows in the archive's DEFAULT partitions
 	DeadRows    int64 // of pending, which vacuum has not removed yet
+	Wraparound  Wraparound
 	// Holders keep vacuum from removing dead rows, the oldest first.
 	Holders []SnapshotHolder
 	// Logins are the members of Railhead's roles, by role and name.
@@ -78,7 +79,7 @@ func (r *Reader) Database(ctx context.Context) (Database, error) {
 	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["gauges_server"], 0).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&now, &d.Bytes, &live, &d.DeadRows, &expiring, &d.DefaultRows, &suspended, &unconfirmed,
-				&untaken, &heldMS, &attempts, &instructions)
+				&untaken, &heldMS, &d.Wraparound.Transactions, &d.Wraparound.Multixacts, &attempts, &instructions)
 		})
 		batch.Queue(r.db.SQL["database_holders"], holdersShown).Query(store.Collect(&d.Holders, scanSnapshotHolder))
 		batch.Queue(r.db.SQL["database_logins"], loginsShown).

@@ -41,6 +41,14 @@ type Gauges struct {
 	// transaction that began before it is in progress on the server; 0: there is none.
 	EventsHeld  time.Duration
 	MonthsAhead int // months after this one that have a partition, without a gap
+	Wraparound  Wraparound
+}
+
+// Wraparound is how much of the ids that PostgreSQL can number has passed since the oldest ones that vacuum has not
+// freed in some database of the server: from 0 to 1. Just before 1 the server refuses every statement that writes.
+type Wraparound struct {
+	Transactions float64
+	Multixacts   float64
 }
 
 // RailGauges is the state of one rail.
@@ -136,7 +144,8 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 		batch.Queue(r.db.SQL["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
 			var heldMS int64
 			err := row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows,
-				&g.Suspended, &g.Unconfirmed, &g.Untaken, &heldMS, &attempts, &instructions)
+				&g.Suspended, &g.Unconfirmed, &g.Untaken, &heldMS, &g.Wraparound.Transactions, &g.Wraparound.Multixacts,
+				&attempts, &instructions)
 			g.EventsHeld = max(time.Duration(heldMS)*time.Millisecond, 0)
 			return err
 		})

@@ -1,5 +1,6 @@
 -- Figures of the server. A partition that never held a row has no page. The last two columns are
--- the bounds of the archive's partitions. An instruction that expires soon counts once it has been
+-- the bounds of the archive's partitions. The ids of transactions and of multixacts end 2^31 after
+-- the oldest ones that some database of the server has not frozen: vacuum has to free them in all. An instruction that expires soon counts once it has been
 -- pending for half a minute, so that callers which give every payment one minute to live do not
 -- raise an alert with each. Rows that a dump of another server brought, with numbers that this one
 -- has yet to reach, are held by no transaction, and do not count as held.
@@ -37,6 +38,8 @@ SELECT clock_timestamp() AS now,
       AND a.xact < pg_snapshot_xmax(pg_current_snapshot())
     ORDER BY a.xact
     LIMIT 1), 0) AS events_held_ms,
+  (SELECT max(age(d.datfrozenxid)) / 2147483648.0::float8 FROM pg_database d) AS transaction_ids,
+  (SELECT max(mxid_age(d.datminmxid)) / 2147483648.0::float8 FROM pg_database d) AS multixact_ids,
   ARRAY(
     SELECT pg_get_expr(c.relpartbound, c.oid)
     FROM pg_inherits i

@@ -150,8 +150,10 @@ func (c *clicker) look(ctx context.Context, one made) {
 	alerts := alertsOf(one.fault)
 	v := c.here
 	err := error(nil)
-	if one.elsewhere {
-		if v, err = c.visit(ctx, "console-ahead", c.w.aheadURL); err == nil {
+	if one.elsewhere != nil {
+		server := one.elsewhere(c.w)
+		url := func(role string) string { return server.URL(install.Database, "railhead_"+role+"_login") }
+		if v, err = c.visit(ctx, "console-"+one.name, url); err == nil {
 			defer v.tab.Close()
 		}
 	}
@@ -285,9 +287,4 @@ func (c *clicker) visit(ctx context.Context, name string, url func(role string) 
 		return v, fmt.Errorf("logging in to the console: %w", err)
 	}
 	return v, nil
-}
-
-// aheadURL is the connection string of a role's login on the server whose clock runs ahead.
-func (w *world) aheadURL(role string) string {
-	return w.ahead.URL(install.Database, "railhead_"+role+"_login")
 }

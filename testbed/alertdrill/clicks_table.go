@@ -3,11 +3,11 @@ package alertdrill
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/testbed/browser"
 )
 
@@ -30,8 +30,8 @@ type route struct {
 	mend string
 	// heal replaces the fault's own, which does by a command what the act has done.
 	heal func(ctx context.Context, w *world) error
-	// elsewhere means that it is another cell that has the fault.
-	elsewhere bool
+	// elsewhere is the server of another cell, if that has the fault.
+	elsewhere func(w *world) *pgserver.Server
 	short     bool // it is part of the short form
 }
 
@@ -249,7 +249,7 @@ func componentRoutes() []route {
 		},
 		{
 			fault: "RailheadClockSkew", cause: []string{toComponents},
-			says: []string{"reaper", "+5"}, elsewhere: true,
+			says: []string{"reaper", "+5"}, elsewhere: func(w *world) *pgserver.Server { return w.ahead },
 			mend: "the machine's administrator, who sets the clock",
 		},
 	}
@@ -265,6 +265,11 @@ func databaseRoutes() []route {
 		{
 			fault: "RailheadEventsHeld", cause: []string{toEndpoints},
 			says: []string{"are held from callers", "process {PID}"},
+			mend: byServer,
+		},
+		{
+			fault: "RailheadWraparoundNear", cause: []string{toDatabase},
+			says: []string{"78 % of the ids"}, elsewhere: func(w *world) *pgserver.Server { return w.worn },
 			mend: byServer,
 		},
 		{
@@ -325,16 +330,6 @@ func filled(text string, vars []string) string {
 		text = strings.ReplaceAll(text, "{"+name+"}", value)
 	}
 	return text
-}
-
-// alertsOf are the names of the alerts that a fault is about.
-func alertsOf(f fault) []string {
-	names := make(map[string]bool)
-	for _, key := range f.wants {
-		alert, _, _ := strings.Cut(key, "/")
-		names[alert] = true
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // routeOf returns the route of a fault.

@@ -3,6 +3,9 @@ package alertdrill
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/railsim"
@@ -23,6 +26,16 @@ type fault struct {
 	heal func(ctx context.Context, w *world) error
 	// short reports whether the fault is part of the short form.
 	short bool
+}
+
+// alertsOf are the names of the alerts that a fault is about.
+func alertsOf(f fault) []string {
+	names := make(map[string]bool)
+	for _, key := range f.wants {
+		alert, _, _ := strings.Cut(key, "/")
+		names[alert] = true
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 func page(alert string) []string   { return []string{alert + "/page"} }

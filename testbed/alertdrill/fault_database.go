@@ -21,6 +21,12 @@ func databaseFaults() []fault {
 			heal:   func(context.Context, *world) error { return nil }, // the runbook's command ends the session
 		},
 		{
+			name: "RailheadWraparoundNear", about: "a second cell, on a server that has numbered 1.7 billion transactions " +
+				"and never frozen any", wants: []string{"RailheadWraparoundNear/ticket", "RailheadWraparoundNear/page"},
+			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.startWorn(ctx) },
+			heal:   func(ctx context.Context, w *world) error { return w.freeze(ctx) },
+		},
+		{
 			name: "RailheadPartitionsRunningOut", about: "the reaper is stopped, and the empty partitions of the months to " +
 				"come are dropped", wants: ticket("RailheadPartitionsRunningOut"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {

@@ -50,6 +50,7 @@ type world struct {
 	enqueued int
 	aheadDir string           // of the clock that runs ahead
 	ahead    *pgserver.Server // with that clock
+	worn     *pgserver.Server // most of whose transaction ids have passed
 	healing  []func() error
 	// closing holds the functions that release what faults have left open. They are called when the
 	// world is closed.
