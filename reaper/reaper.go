@@ -313,8 +313,5 @@ func (r *Reaper) Ready() error {
 	if age := r.turnAt.Age(); age > r.config.StoreTimeout+3*r.config.Every {
 		return fmt.Errorf("the last turn was %s ago", age.Round(time.Second))
 	}
-	if r.beatAt.Age() > r.stale() {
-		return errors.New("the last heartbeat was not recorded")
-	}
-	return nil
+	return r.beatAt.Recent(r.stale(), "others count this reaper as dead")
 }

@@ -49,6 +49,9 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	switch {
 	case err == nil:
 		r.guard.Beaten(pulse.Beats)
+		if r.believed() != nil {
+			r.notify() // what is due was left
+		}
 		r.beatAt.Store(&at)
 		if r.budget.offer(pulse.Budget) {
 			r.lanes.recheck()
@@ -63,6 +66,14 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 
 func (r *Relayer) beatAge() time.Duration {
 	return r.beatAt.Age()
+}
+
+// believed returns an error if the last recorded heartbeat is so old that others may count this relayer as dead: the
+// machine was suspended, its clock was set forward, or heartbeats can't be recorded. What it would claim then it would
+// give back unsent, and other relayers may be alive.
+func (r *Relayer) believed() error {
+	return r.beatAt.Recent(r.budget.current().HeartbeatStale,
+		"others may count this relayer as dead, and it claims nothing and sends nothing until one is recorded again")
 }
 
 func (r *Relayer) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }

@@ -224,10 +224,12 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 	config := config()
 	config.HeartbeatEvery = 50 * time.Millisecond
 	w.setBudget(func(b *outbox.TimeBudget) { b.HeartbeatStale = 300 * time.Millisecond })
+	slow := newHesitant()
+	w.wrap = slow.around
 	store := newFaulty(w.store)
 	r := w.runWith(config, store, w.notifier())
-	first := w.enqueue("first")
-	w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(first)) // by whichever claim
+	id := w.enqueue("the one")
+	<-slow.arrived // it is claimed on a heartbeat that is young
 	store.fail("Heartbeat", lostBefore)
 	w.seen.await(t, func() error {
 		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "heartbeat") {
@@ -235,9 +237,9 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 		}
 		return nil
 	})
-	id := w.enqueue("second")
+	close(slow.goOn)
 	w.awaitText("RETRYABLE", `SELECT coalesce(max(state::text), '') FROM railhead.payment_outbox_attempts
-		WHERE outbox_id = $1 AND error_code = 'NOT_SENT'`, [16]byte(id))
+		WHERE outbox_id = $1 AND error_code = 'NOT_SENT' AND error_message LIKE '%heartbeat is stale%'`, [16]byte(id))
 	same(t, "sends", w.sends(id), 0)
 	store.heal("Heartbeat")
 	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))

@@ -60,6 +60,8 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
 	r := newLoop(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler),
 		config: Config{RecordMax: lateMax}}, true)
+	r.beatAt.Mark()
+	r.budget.putInForce(outbox.DefaultTimeBudget())
 	for range lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
 	}
@@ -96,6 +98,8 @@ func TestNotifiedOverManyLateOutcomes(t *testing.T) {
 		store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler), guard: &lineage.Guard{},
 		config: Config{RecordMax: lateMax, StoreTimeout: time.Minute},
 	}, false)
+	r.beatAt.Mark()
+	r.budget.putInForce(outbox.DefaultTimeBudget())
 	for range 2*lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
 	}

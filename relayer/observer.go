@@ -102,8 +102,8 @@ type LaneState struct {
 	// Rate is how many calls a second may be started now; 0 means no bound.
 	Rate float64
 	// Stopped is set if the lane is not claimed: it is suspended after a failover, its rows can't be
-	// claimed, too many of its outcomes are not recorded yet, or its profile in force can't be used. Where none
-	// could be used since the start, Limit is 0.
+	// claimed, too many of its outcomes are not recorded yet, its profile in force can't be used, or the relayer's last
+	// heartbeat is too old. Where none could be used since the start, Limit is 0.
 	Stopped bool
 }
 
@@ -114,8 +114,10 @@ func (r *Relayer) Lanes() []LaneState {
 	defer l.mu.Unlock()
 	states := make([]LaneState, 0, len(l.byRail))
 	now, held := time.Now(), r.unrecorded()
+	dead := r.believed() != nil
 	for name, one := range l.byRail {
 		allowed, _ := r.allows(one)
+		allowed = allowed && !dead
 		states = append(states, LaneState{
 			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
 			Rate:    one.guard.Rate(),

@@ -199,8 +199,8 @@ func (r *Relayer) Ready() error {
 	if err := r.ready.Err(); err != nil {
 		return err
 	}
-	if age := r.beatAge(); age > r.budget.current().HeartbeatStale {
-		return fmt.Errorf("the last heartbeat was recorded %s ago", age.Round(time.Second))
+	if err := r.believed(); err != nil {
+		return err
 	}
 	if why := cmp.Or(r.guard.Reason(), r.lanes.unserved()); why != "" {
 		return errors.New(why)

@@ -215,7 +215,8 @@ func (l *loop) recordLate(ctx context.Context) error {
 }
 
 // mayClaim reports whether a turn that scans may also claim. It may not while many late outcomes
-// have not been tried: the reaper would treat their claims as lost before their turn comes.
+// have not been tried: the reaper would treat their claims as lost before their turn comes. Nor may it on a heartbeat
+// that is too old for a send.
 func (l *loop) mayClaim(scan bool) bool {
 	untried := 0
 	for i := range l.late {
@@ -223,7 +224,7 @@ func (l *loop) mayClaim(scan bool) bool {
 			untried++
 		}
 	}
-	return scan && untried < l.config.RecordMax
+	return scan && untried < l.config.RecordMax && l.believed() == nil
 }
 
 func (l *loop) recordLateOne(ctx context.Context, outcome payment.Outcome) error {

@@ -174,6 +174,13 @@ func TestKeptWaitsForTheServer(t *testing.T) {
 	}
 	ledger.away.Store(false)
 	becomes("what is unsigned to be refused", reader.Refused)
+	ready := func() (bool, error) { return one.Ready() == nil, nil }
+	if err := await.Until(t.Context(), 10*time.Second, "it to be ready", ready); err != nil {
+		t.Error(err)
+	}
 	ledger.away.Store(true)
 	becomes("it to be asked for again", reader.Again)
+	if err := one.Ready(); err == nil || !strings.Contains(err.Error(), "callbacks of streams and topics wait") {
+		t.Errorf("it takes nothing, and its readiness is %v", err)
+	}
 }

@@ -161,8 +161,18 @@ func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 	return round, nil
 }
 
-// Ready returns nil if the database accepts callbacks, and otherwise the reason why it doesn't.
-func (s *Service) Ready() error { return s.heart.Ready() }
+// Ready returns nil if the database accepts callbacks, and those of streams and topics are taken; otherwise the reason
+// why not.
+func (s *Service) Ready() error {
+	if err := s.heart.Ready(); err != nil {
+		return err
+	}
+	if len(s.config.Sources) > 0 && !s.checked.Load() {
+		return errors.New("the server could not be compared with what this process remembers: " +
+			"callbacks of streams and topics wait")
+	}
+	return nil
+}
 
 // Unsaved returns for how long what is remembered of the server could not be written to StateFile; 0: it is written, or
 // there is no file.

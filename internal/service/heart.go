@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -136,10 +135,7 @@ func (h *Heart) Budget() outbox.TimeBudget { return *h.budget.Load() }
 // Ready returns an error if the last recorded heartbeat is so old that the service counts as
 // dead.
 func (h *Heart) Ready() error {
-	if h.last.Age() > h.Budget().HeartbeatStale {
-		return errors.New("the last heartbeat was not recorded")
-	}
-	return nil
+	return h.last.Recent(h.Budget().HeartbeatStale, "others count this process as dead")
 }
 
 // Fatal reports whether an error of the database ends a service: the server may lose

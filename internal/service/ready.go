@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,18 @@ type Last struct{ atomic.Pointer[clock.Moment] }
 
 // Mark records a success now.
 func (l *Last) Mark() { l.Store(new(clock.Now())) }
+
+// Recent returns an error if the last recorded heartbeat is older than stale: its age, and what follows from it.
+func (l *Last) Recent(stale time.Duration, follows string) error {
+	switch age := l.Age(); {
+	case age <= stale:
+		return nil
+	case l.Load() == nil:
+		return errors.New("no heartbeat was recorded yet: " + follows)
+	default:
+		return fmt.Errorf("the last heartbeat was recorded %s ago: %s", age.Round(time.Second), follows)
+	}
+}
 
 // Age returns the time since the last success, by the clock with the larger value. Without a
 // success it is longer than any bound.
