@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -124,7 +123,7 @@ func (r *Relayer) openLanes(ctx context.Context, rows []outbox.RailRow, next out
 	}
 	for name, old := range l.byRail {
 		if !seen[name] {
-			closeRail(old.rail)
+			r.closeRail(name, old.rail)
 			old.replaced.Store(true)
 			delete(l.byRail, name)
 			l.forgotten[name] = true
@@ -170,7 +169,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	}
 	// This comes after opening: the budget of a rail that other processes serve is theirs to check.
 	if err := profile.CheckBudget(next); err != nil {
-		closeRail(rail)
+		r.closeRail(row.RailType, rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
 	opened := new(lane)
@@ -183,7 +182,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 		r.wakeAll()
 	})
 	if err != nil {
-		closeRail(rail)
+		r.closeRail(row.RailType, rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
 	if heir, ok := rail.(rails.Heir); ok && current != nil {
@@ -192,7 +191,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	// A call that is under way keeps the adapter and the guard that it began with.
 	calls := new(atomic.Int64)
 	if current != nil {
-		closeRail(current.rail)
+		r.closeRail(row.RailType, current.rail)
 		current.replaced.Store(true)
 		calls = current.calls
 	}
@@ -241,21 +240,6 @@ func (l *lane) note(row outbox.RailRow) {
 	l.paused, l.suspended, l.rules = row.Paused, row.Suspended, row.DoubtedUnder
 	l.outdated = row.ProfileVersion == l.profile.Version && !bytes.Equal(row.Profile, l.read)
 	l.wentBack = l.wentBack || l.outdated || row.ProfileVersion < l.profile.Version
-}
-
-func closeRail(rail rails.Rail) {
-	if closer, ok := rail.(io.Closer); ok {
-		closer.Close() // closes idle connections only
-	}
-}
-
-// close closes the adapters. No call is under way.
-func (l *lanes) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, one := range l.byRail {
-		closeRail(one.rail)
-	}
 }
 
 // recheck makes the next turn check the server and the profiles first.

@@ -135,7 +135,7 @@ func (r *Relayer) Run(ctx context.Context) error {
 	stopBackground(errors.New("the relayer has stopped"))
 	side.Wait()
 	r.reportStopped()
-	r.lanes.close()
+	r.closeLanes()
 	return err
 }
 

@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"os"
 	"regexp"
 	"strings"
 )
@@ -62,23 +62,19 @@ func Looks(text string) bool {
 	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
 }
 
-// Resolve returns the secret. One trailing line break of a file is dropped. Errors contain the
-// reference and never the value.
+// Resolve returns the secret. One trailing line break of a file is dropped. A file that does not answer within two
+// seconds, as a pipe or a disk that hangs, is an error. Errors contain the reference and never the value.
 func (r Ref) Resolve(getenv func(string) string) (Value, error) {
 	var text string
 	switch r.kind {
 	case "env":
 		text = getenv(r.name)
 	case "file":
-		info, err := os.Stat(r.name)
-		if err != nil {
+		content, err := readFile(r.name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return Value{}, fmt.Errorf("%s: %w: %w", r, ErrMissing, err)
-		}
-		if info.Size() > maxSecret {
-			return Value{}, fmt.Errorf("%s: longer than %d bytes", r, maxSecret)
-		}
-		content, err := os.ReadFile(r.name)
-		if err != nil {
+		case err != nil:
 			return Value{}, fmt.Errorf("%s: %w", r, err)
 		}
 		text = strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
