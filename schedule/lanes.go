@@ -1,6 +1,10 @@
 package schedule
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Lane is what a claimer keeps about one lane between turns: whether it may be claimed,
 // and how many instructions a turn asks for. The zero value is a new lane. Its methods
@@ -8,7 +12,8 @@ import "time"
 type Lane struct {
 	turns   int       // that had a slot of the lane, for the oldest share
 	backlog bool      // more rows may be due than were taken
-	ask     int       // instructions that the next turn asks for, at least askFirst
+	ask     int       // instructions that the next turn is expected to find; 0: the lane is idle
+	passed  int       // turns in a row that had no slot of the lane
 	left    bool      // the last turn took all that it asked for, and there were more free slots; or it kept some free
 	stopped time.Time // the lane is not claimed before
 	stops   int       // in a row, since a row of the lane could be claimed
@@ -19,6 +24,9 @@ const (
 	// slot that is reserved and returned costs as much as one that is used, and a turn for
 	// a single payment must not reserve hundreds.
 	askFirst = 16
+	// Of a turn in which some lane expects to find rows, the idle lanes have one slot in
+	// lookShare at most, one for each lane.
+	lookShare = 2
 	// One turn in oldestShare, of a lane that can't take all due rows, is for the rows
 	// that have been due longest, regardless of priority.
 	oldestShare = 8
@@ -67,33 +75,86 @@ type Ask struct {
 	Slots   int  // reserved by Plan: the maximum of claims
 	Oldest  bool // they are for the rows that have been due longest
 
-	most int // instructions that it asks for
+	most   int  // instructions that it asks for
+	looks  bool // the lane was idle
+	scarce bool // the lane had fewer free slots than were asked of it
 }
 
-// Plan reserves slots for one turn, at most limit in all. It shares them evenly; slots
-// that a lane can't use go to the others in the order of asks, which should differ from
-// turn to turn. A lane without a slot is not scanned, and may have due rows.
+// take reserves up to n more slots, up to most in all, and returns how many it got.
+func (a *Ask) take(n, most int) int {
+	n = max(min(n, most-a.Slots), 0)
+	got := a.Reserve(n)
+	a.Slots += got
+	a.scarce = a.scarce || got < n
+	return got
+}
+
+// Plan reserves slots for one turn, at most limit in all. A lane without a slot is not
+// scanned, and may have due rows.
+//
+//	first   one slot for each lane, by how many turns it had none, otherwise in the order
+//	        of asks, which should differ from turn to turn; idle lanes have one slot in
+//	        lookShare at most
+//	then    what the lanes that are not idle expect to find, shared evenly
+//	last    what is left, up to askFirst for each lane
+//
+// A lane is idle if its last scan found nothing. So a lane with a backlog has most of a
+// turn, however many idle lanes there are, and one that has a slot every few turns learns
+// of a burst as soon, and has its share a few turns later: each turn asks it for four times
+// as many.
 func Plan(limit int, asks []*Ask) {
-	for _, ask := range asks {
-		ask.most = max(ask.Lane.ask, askFirst)
-	}
-	left := limit
-	for _, part := range []int{limit / max(len(asks), 1), limit} {
-		for _, ask := range asks {
-			n := ask.Reserve(min(part, left, ask.most-ask.Slots))
-			ask.Slots += n
-			left -= n
+	turn := slices.Clone(asks)
+	slices.SortStableFunc(turn, func(a, b *Ask) int { return cmp.Compare(b.Lane.passed, a.Lane.passed) })
+	var expecting []*Ask
+	for _, ask := range turn {
+		ask.most, ask.looks = max(ask.Lane.ask, askFirst), ask.Lane.ask == 0
+		if !ask.looks {
+			expecting = append(expecting, ask)
 		}
 	}
-	for _, ask := range asks {
+	left, looks := limit, limit
+	if len(expecting) > 0 {
+		looks = max(limit/lookShare, 1)
+	}
+	for _, ask := range turn {
+		switch {
+		case !ask.looks:
+			left -= ask.take(min(1, left), 1)
+		case looks > 0:
+			n := ask.take(min(1, left), 1)
+			left, looks = left-n, looks-n
+		}
+	}
+	left = share(left, expecting, func(ask *Ask) int { return ask.Lane.ask })
+	share(left, turn, func(ask *Ask) int { return ask.most })
+	for _, ask := range turn {
 		lane := ask.Lane
 		if ask.Slots == 0 {
 			lane.backlog = true
+			lane.passed++
 			continue
 		}
+		lane.passed = 0
 		lane.turns++
 		ask.Oldest = lane.backlog && lane.turns%oldestShare == 0
 	}
+}
+
+// share divides slots evenly, up to most for each ask, and returns those that remain. What
+// one can't use goes to the others.
+func share(slots int, asks []*Ask, most func(*Ask) int) int {
+	for slots > 0 && len(asks) > 0 {
+		part := max(slots/len(asks), 1)
+		var more []*Ask
+		for _, ask := range asks {
+			slots -= ask.take(min(part, slots), most(ask))
+			if !ask.scarce && ask.Slots < most(ask) {
+				more = append(more, ask)
+			}
+		}
+		asks = more
+	}
+	return slots
 }
 
 // Learn updates the lane by the number of instructions that a committed turn claimed of
@@ -101,10 +162,15 @@ func Plan(limit int, asks []*Ask) {
 func (a *Ask) Learn(claimed int) {
 	lane := a.Lane
 	lane.backlog = claimed >= a.Slots
-	lane.left = claimed >= a.most
-	lane.ask = 2 * claimed
-	if lane.backlog {
+	// A look that found a row for its slot says that there may be a burst.
+	lane.left = claimed >= a.most || a.looks && lane.backlog && !a.scarce
+	switch {
+	case lane.backlog && a.scarce:
 		lane.ask = 4 * max(claimed, askFirst)
+	case lane.backlog:
+		lane.ask = 4 * claimed
+	default:
+		lane.ask = 2 * claimed
 	}
 	if claimed > 0 {
 		lane.Works()

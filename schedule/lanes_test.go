@@ -57,8 +57,8 @@ func TestShares(t *testing.T) {
 		"evenly":                        {20, []int{100, 100}, []int{10, 10}},
 		"one has few slots":             {20, []int{4, 100}, []int{4, 16}},
 		"one has none":                  {20, []int{0, 100}, []int{0, 16}},
-		"the rest goes to the first":    {20, []int{100, 100, 100}, []int{8, 6, 6}},
-		"more lanes than instructions":  {2, []int{100, 100, 100}, []int{2, 0, 0}},
+		"the rest goes to the first":    {20, []int{100, 100, 100}, []int{7, 7, 6}},
+		"more lanes than instructions":  {2, []int{100, 100, 100}, []int{1, 1, 0}},
 		"no more slots than there are":  {500, []int{3}, []int{3}},
 		"no more than the limit in all": {5, []int{16}, []int{5}},
 	} {
