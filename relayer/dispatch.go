@@ -65,7 +65,7 @@ func (r *Relayer) call(
 	defer cancel()
 	returned := make(chan struct{})
 	defer close(returned)
-	defer context.AfterFunc(ctx, func() { r.awaitReturn(claim, returned) })()
+	defer context.AfterFunc(ctx, func() { r.awaitReturn(l, claim, returned) })()
 	claim = r.guard.Weigh(claim)
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()

@@ -42,6 +42,7 @@ type lane struct {
 	wentBack bool
 	replaced atomic.Bool   // the rail has another lane since, or none: its calls under way are of before
 	calls    *atomic.Int64 // calls under way, including those of earlier profiles
+	overdue  *atomic.Int64 // of these, those that have not returned although their context has ended
 	queue    schedule.Lane // decides how many slots a turn asks for, and when
 	// overfullSaid is when it was last logged that too many outcomes are unrecorded.
 	overfullSaid time.Time
@@ -189,18 +190,19 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 		heir.Inherit(current.rail)
 	}
 	// A call that is under way keeps the adapter and the guard that it began with.
-	calls := new(atomic.Int64)
+	calls, overdue := new(atomic.Int64), new(atomic.Int64)
 	if current != nil {
 		r.closeRail(row.RailType, current.rail)
 		current.replaced.Store(true)
-		calls = current.calls
+		calls, overdue = current.calls, current.overdue
 	}
 	var elders []*rails.Guard
 	if current != nil {
 		elders = append(slices.Clone(current.elders), current.guard)
 	}
 	opened.elders, opened.profile, opened.order = elders, profile, profile.Ordering.Lane()
-	opened.rail, opened.guard, opened.calls, opened.read = rail, guard, calls, row.Profile
+	opened.rail, opened.guard, opened.read = rail, guard, row.Profile
+	opened.calls, opened.overdue = calls, overdue
 	opened.wentBack = l.forgotten[row.RailType] || current != nil && current.wentBack
 	opened.note(row)
 	l.byRail[row.RailType] = opened

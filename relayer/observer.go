@@ -97,6 +97,7 @@ func (r *Relayer) doubt(err error) {
 type LaneState struct {
 	RailType string
 	Calls    int // under way
+	Overdue  int // of them, those that have not returned although their context has ended
 	Limit    int // the most that may be under way
 	Breaker  rails.BreakerState
 	// Rate is how many calls a second may be started now; 0 means no bound.
@@ -119,8 +120,8 @@ func (r *Relayer) Lanes() []LaneState {
 		allowed, _ := r.allows(one)
 		allowed = allowed && !dead
 		states = append(states, LaneState{
-			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
-			Rate:    one.guard.Rate(),
+			RailType: name, Calls: int(one.calls.Load()), Overdue: int(one.overdue.Load()), Limit: one.guard.Limit(),
+			Breaker: one.guard.State(), Rate: one.guard.Rate(),
 			Stopped: one.queue.StoppedFor(now) > 0 || !allowed || l.unusable[name] || r.overfull(one, held[name]) != "",
 		})
 	}

@@ -13,14 +13,18 @@ const overdueAfter = 2 * time.Second
 const overdueSaid = 10 * time.Second
 
 // awaitReturn waits for a call whose context has ended. The time counts from that end, as this process has seen it: one
-// that was paused may see it late, and the adapter with it.
-func (r *Relayer) awaitReturn(claim payment.Claim, returned <-chan struct{}) {
+// that was paused may see it late, and the adapter with it. From overdueAfter on the call counts as overdue of its
+// lane, until it returns.
+func (r *Relayer) awaitReturn(l *lane, claim payment.Claim, returned <-chan struct{}) {
 	late := time.NewTimer(overdueAfter)
 	defer late.Stop()
 	select {
 	case <-returned:
 	case <-late.C:
+		l.overdue.Add(1)
+		defer l.overdue.Add(-1)
 		r.sayOverdue(claim)
+		<-returned
 	}
 }
 

@@ -3,6 +3,7 @@ package relayer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -59,7 +60,8 @@ func TestCallThatDoesNotReturn(t *testing.T) {
 	same(t, "rows", w.states(id), "DISPATCHING")
 }
 
-// TestOverdueCallIsLogged: a call that has not returned after the end of its context is logged while the relayer runs.
+// TestOverdueCallIsLogged: a call that has not returned after the end of its context is logged while the relayer runs,
+// and counted until it returns.
 func TestOverdueCallIsLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
@@ -67,15 +69,28 @@ func TestOverdueCallIsLogged(t *testing.T) {
 	w.wrap = func(rail rails.Rail) rails.Rail { o.Rail = rail; return o }
 	var said logged
 	w.log = slog.New(slog.NewTextHandler(&said, nil))
-	w.run(config())
+	r := w.run(config())
 	id := w.enqueue("the one")
 	<-o.arrived
+	overdue := func(want int) error {
+		if lanes := r.Lanes(); len(lanes) != 1 || lanes[0].Overdue != want {
+			return fmt.Errorf("%+v, want %d calls that are overdue", lanes, want)
+		}
+		return nil
+	}
+	if err := overdue(0); err != nil {
+		t.Error(err)
+	}
 	w.seen.await(t, func() error {
 		if said.count("a call has not returned although its context has ended") != 1 {
 			return errors.New("the call is not logged")
 		}
 		return nil
 	})
+	if err := overdue(1); err != nil {
+		t.Error(err)
+	}
 	close(o.goOn)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
+	w.seen.await(t, func() error { return overdue(0) })
 }

@@ -32,7 +32,9 @@ func (s *Set) Watch(serving Serving) {
 type lanes struct{ serving atomic.Pointer[Serving] }
 
 var (
-	inFlight  = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
+	inFlight     = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
+	overdueCalls = desc("railhead_rail_calls_overdue", "Calls that have not returned although their context has ended.",
+		"rail")
 	laneLimit = desc("railhead_rail_concurrency_limit", "The most calls that this process has under way at once.",
 		"rail")
 	freeSlots     = desc("railhead_rail_free_slots", "Calls that this process could begin now.", "rail")
@@ -59,7 +61,9 @@ func flag(yes bool) float64 {
 
 // Describe implements prometheus.Collector.
 func (l *lanes) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, laneRate, breaker, laneStopped, notifierState} {
+	for _, d := range []*prometheus.Desc{
+		inFlight, overdueCalls, laneLimit, freeSlots, laneRate, breaker, laneStopped, notifierState,
+	} {
 		ch <- d
 	}
 }
@@ -73,6 +77,7 @@ func (l *lanes) Collect(ch chan<- prometheus.Metric) {
 			continue // it was never opened: what follows is of calls
 		}
 		gauge(ch, inFlight, float64(lane.Calls), lane.RailType)
+		gauge(ch, overdueCalls, float64(lane.Overdue), lane.RailType)
 		gauge(ch, laneLimit, float64(lane.Limit), lane.RailType)
 		gauge(ch, freeSlots, float64(max(lane.Limit-lane.Calls, 0)), lane.RailType)
 		gauge(ch, laneRate, rateLimit(lane.Rate), lane.RailType)
@@ -116,6 +121,7 @@ func boundLanes(all []relayer.LaneState) []relayer.LaneState {
 			rest.Rate += lane.Rate
 		}
 		rest.Calls += lane.Calls
+		rest.Overdue += lane.Overdue
 		rest.Limit += lane.Limit
 		rest.Stopped = rest.Stopped || lane.Stopped
 		if worse(lane.Breaker, rest.Breaker) {

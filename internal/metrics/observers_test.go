@@ -223,12 +223,14 @@ func TestUnopenedRail(t *testing.T) {
 	t.Parallel()
 	set := metrics.New("v1", "relayer")
 	set.Watch(unopened{
-		{RailType: "bank", Stopped: true}, {RailType: "WIRE", Stopped: true}, {RailType: "Z", Limit: 3, Rate: 7},
+		{RailType: "bank", Stopped: true}, {RailType: "WIRE", Stopped: true},
+		{RailType: "Z", Limit: 3, Rate: 7, Overdue: 2},
 	})
 	got := read(t, set, "").text
 	for text, want := range map[string]int{
 		`railhead_lane_held{rail="bank"} 1`: 1, `{rail="bank"`: 1, `railhead_lane_held{rail="other"} 1`: 1,
 		`railhead_rail_rate_limit{rail="other"} 7`: 1, `railhead_rail_free_slots{rail="other"} 3`: 1,
+		`railhead_rail_calls_overdue{rail="other"} 2`: 1,
 	} {
 		if n := strings.Count(got, text); n != want {
 			t.Errorf("%s: %d times, want %d\n%s", text, n, want, got)
