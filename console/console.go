@@ -46,7 +46,7 @@ type Reader interface {
 	Database(ctx context.Context) (reader.Database, error)
 	LargestTables(ctx context.Context) ([]reader.TableSize, error)
 	ExpiringSoon(ctx context.Context) (soon []reader.Expiring, more bool, err error)
-	Tokens(ctx context.Context) ([]reader.ListedToken, error)
+	Tokens(ctx context.Context) ([]reader.ListedToken, bool, error)
 	OperatorLog(ctx context.Context, filter reader.LogFilter) (acts []reader.LoggedAct, more bool, err error)
 	NeverLogged(ctx context.Context, filter reader.LogFilter) (sentences []string, err error)
 	RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error)

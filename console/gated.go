@@ -156,8 +156,12 @@ func (g gated) ExpiringSoon(ctx context.Context) ([]reader.Expiring, bool, error
 	return found.a, found.b, err
 }
 
-func (g gated) Tokens(ctx context.Context) ([]reader.ListedToken, error) {
-	return through(ctx, g, g.reader.Tokens)
+func (g gated) Tokens(ctx context.Context) ([]reader.ListedToken, bool, error) {
+	found, err := through(ctx, g, func(ctx context.Context) (and[[]reader.ListedToken, bool], error) {
+		all, more, err := g.reader.Tokens(ctx)
+		return and[[]reader.ListedToken, bool]{all, more}, err
+	})
+	return found.a, found.b, err
 }
 
 func (g gated) OperatorLog(ctx context.Context, filter reader.LogFilter) ([]reader.LoggedAct, bool, error) {

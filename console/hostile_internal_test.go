@@ -146,8 +146,8 @@ func (hostileReader) LargestTables(context.Context) ([]reader.TableSize, error) 
 func (hostileReader) ExpiringSoon(context.Context) ([]reader.Expiring, bool, error) {
 	return filled[[]reader.Expiring](), true, nil
 }
-func (hostileReader) Tokens(context.Context) ([]reader.ListedToken, error) {
-	return filled[[]reader.ListedToken](), nil
+func (hostileReader) Tokens(context.Context) ([]reader.ListedToken, bool, error) {
+	return filled[[]reader.ListedToken](), true, nil
 }
 
 // TestHostileText: no text of a bank, a caller or a person becomes markup, in any field of any page.

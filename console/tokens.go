@@ -16,9 +16,10 @@ const tokensMax = 500
 
 // tokensBody is the body of the page of the tokens of the HTTP API.
 type tokensBody struct {
-	Rows    []tokenRow
-	More    bool // there are more tokens
-	Refused bool // one of them was used while it was not in force
+	Rows     []tokenRow
+	More     bool // there are more tokens
+	CutShort bool // there are more than were looked at
+	Refused  bool // one of them was used while it was not in force
 }
 
 // tokenRow is a token with its state in words.
@@ -36,7 +37,7 @@ func (c *Console) tokens(w http.ResponseWriter, r *http.Request, _ Person) {
 	if seen == nil {
 		return
 	}
-	all, err := c.reader.Tokens(r.Context())
+	all, cutShort, err := c.reader.Tokens(r.Context())
 	if err != nil {
 		c.failed(w, r, err)
 		return
@@ -44,7 +45,7 @@ func (c *Console) tokens(w http.ResponseWriter, r *http.Request, _ Person) {
 	slices.SortStableFunc(all, func(a, b reader.ListedToken) int {
 		return cmp.Or(b.LastRefusedAt.Compare(a.LastRefusedAt), b.CreatedAt.Compare(a.CreatedAt))
 	})
-	body := tokensBody{More: len(all) > tokensMax}
+	body := tokensBody{More: len(all) > tokensMax, CutShort: cutShort}
 	now := seen.Clock()
 	for _, token := range all[:min(len(all), tokensMax)] {
 		row := tokenRow{ListedToken: token, For: strings.Join(token.Participants, ", "), May: strings.Join(token.Verbs, ", ")}

@@ -457,7 +457,7 @@ func TestTokensAreKept(t *testing.T) {
 	op, err := operator.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema})
 	d.must(err)
 	t.Cleanup(op.Close)
-	listed, err := op.Reader().Tokens(t.Context())
+	listed, _, err := op.Reader().Tokens(t.Context())
 	d.must(err)
 	if len(listed) != 1 || !listed[0].RevokedAt.IsZero() || !slices.Equal(listed[0].Participants, []string{"p1"}) {
 		t.Fatalf("listed %+v", listed)

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -241,5 +242,47 @@ func TestYoungestDeadLetter(t *testing.T) {
 	letters := gaugesAs(t, cell, celltest.Auditor).Letters
 	if len(letters) != 1 || letters[0].Open != 2 || !letters[0].OpenedAt.Equal(want) {
 		t.Errorf("letters %v; want 2, the youngest of %s", letters, want)
+	}
+}
+
+// TestYoungestLetterOfManyRails: a rail with more open dead letters than are counted hides neither those of another
+// rail nor when the youngest of them was opened. Letters of a rail that the cell does not have count too.
+func TestYoungestLetterOfManyRails(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.Exec(`INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason,
+		  opened_at)
+		SELECT gen_random_uuid(), 'i', 'p', w.rail, w.reason, '2026-07-01 12:00Z'::timestamptz + w.hour * interval '1 hour'
+		FROM (
+		  SELECT 'bank' AS rail, 'OUTCOME_UNKNOWN' AS reason, 0 AS hour FROM generate_series(1, 500)
+		  UNION ALL SELECT 'rail-b', 'OUTCOME_UNKNOWN', 1 FROM generate_series(1, 120)
+		  UNION ALL SELECT 'rail-b', 'OUTCOME_UNKNOWN', 3
+		  UNION ALL SELECT 'rail-c', 'OUTCOME_UNKNOWN', 2 FROM generate_series(1, 7)
+		  UNION ALL SELECT 'bank', 'FAILED', 4 FROM generate_series(1, 300)) w`)
+	looker, err := reader.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(looker.Close)
+	seen, err := looker.Gauges(t.Context(), reader.GaugeQuery{OpenLetters: 150})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type counted struct {
+		rail   string
+		reason payment.DeadReason
+		open   int64
+		hour   int
+	}
+	got := make(map[counted]bool)
+	for _, each := range seen.Letters {
+		got[counted{each.RailType, each.Reason, each.Open, each.OpenedAt.UTC().Hour() - 12}] = true
+	}
+	want := map[counted]bool{
+		{"bank", payment.DeadOutcomeUnknown, 100, 0}: true, {"rail-b", payment.DeadOutcomeUnknown, 100, 3}: true,
+		{"rail-c", payment.DeadOutcomeUnknown, 7, 2}: true, {"bank", payment.DeadFailed, 150, 4}: true,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("letters %v, want %v", got, want)
 	}
 }

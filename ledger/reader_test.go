@@ -379,3 +379,56 @@ func TestStatusCutShort(t *testing.T) {
 		same(t, "nothing is said of relayers that were not read", len(rail.NotClaimed), 0)
 	}
 }
+
+// TestStatusOfManyLetters: a rail with more open dead letters than are counted hides neither those of another rail nor
+// their age, and the status says that it has not counted all.
+func TestStatusOfManyLetters(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	looker := openReader(t, cell)
+	insert := `INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason,
+		  opened_at)
+		SELECT gen_random_uuid(), 'i', 'p', $1, $2, now() - $3::bigint * interval '1 hour' FROM generate_series(1, $4::integer)`
+	cell.Exec(insert, "another", "OUTCOME_UNKNOWN", 1, reader.CountMax/2)
+	cell.Exec(insert, "bank", "OUTCOME_UNKNOWN", 3, 7)
+	status, err := looker.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "letters are cut short", status.IsCutShort(reader.PartDeadLetters), false)
+	cell.Exec(insert, "another", "OUTCOME_UNKNOWN", 2, reader.CountMax/2+1)
+	if status, err = looker.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "letters are cut short", status.IsCutShort(reader.PartDeadLetters), true)
+	rail := status.Rails[0]
+	letters := rail.DeadLetters
+	if len(letters) != 1 || letters[0].Open != 7 || letters[0].OldestMS < 3*3600*1000 || rail.OutcomeUnknown != 7 {
+		t.Errorf("of the rail with seven letters: %+v", rail)
+	}
+}
+
+// TestTokensAreCut: where there are more tokens than are listed, the reader says so.
+func TestTokensAreCut(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	looker := openReader(t, cell)
+	insert := `INSERT INTO railhead.payment_api_tokens (token_digest, token_id, name, participants, verbs, created_at,
+		  expires_at)
+		SELECT sha256(n::text::bytea), left(encode(sha256(n::text::bytea), 'hex'), 16), 'token ' || n, '{p1}', '{READ}',
+		  now() - n * interval '1 minute', now() + interval '1 day'
+		FROM generate_series($1::integer, $2::integer) n`
+	cell.Exec(insert, 1, reader.TokensMax)
+	for _, cut := range []bool{false, true} {
+		if cut {
+			cell.Exec(insert, reader.TokensMax+1, reader.TokensMax+1)
+		}
+		all, cutShort, err := looker.Tokens(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "tokens", len(all), reader.TokensMax)
+		same(t, "older ones are left out", cutShort, cut)
+		same(t, "the first", all[0].Name, "token 1")
+	}
+}

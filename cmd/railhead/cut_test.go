@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -57,6 +58,30 @@ func TestListsSayThatTheyAreCut(t *testing.T) {
 	const says = "0 are listed, and there may be more: 20"
 	if none.out != "" || !strings.Contains(none.errors, says) {
 		t.Errorf("it said %q and %q", none.out, none.errors)
+	}
+}
+
+// TestTokenListSaysThatItIsCut: in each form, and in no place where nothing is left out.
+func TestTokenListSaysThatItIsCut(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	insert := `INSERT INTO railhead.payment_api_tokens (token_digest, token_id, name, participants, verbs, created_at,
+		  expires_at)
+		SELECT sha256(n::text::bytea), left(encode(sha256(n::text::bytea), 'hex'), 16), 'token ' || n, '{p1}', '{READ}',
+		  now() - n * interval '1 minute', now() + interval '1 day'
+		FROM generate_series($1::integer, $2::integer) n`
+	cell.Exec(insert, 1, reader.TokensMax)
+	for _, cut := range []bool{false, true} {
+		if cut {
+			cell.Exec(insert, reader.TokensMax+1, reader.TokensMax+1)
+		}
+		for _, form := range []string{"table", "json"} {
+			got := who.want(exitOK, "token", "list", "-o", form)
+			if strings.Contains(got.errors, "older tokens are left out: these are the newest 10000") != cut {
+				t.Errorf("as %s, cut %t: it said %q", form, cut, got.errors)
+			}
+		}
 	}
 }
 

@@ -153,8 +153,8 @@ func tokenListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the tokens of the HTTP API, the newest first",
 		Long: "List the tokens of the HTTP API, those that are not in force included: their participants and acts, their\n" +
-			"expiry, how often they were used, and how often while they were not in force. Connects with\n" +
-			"RAILHEAD_READER_URL.",
+			"expiry, how often they were used, and how often while they were not in force. At most 10,000 are listed;\n" +
+			"where there are more, standard error says so. Connects with RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withReader(cmd.Context(), func(reader *reader.Reader) error {
@@ -162,9 +162,13 @@ func tokenListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				all, err := reader.Tokens(cmd.Context())
+				all, cutShort, err := reader.Tokens(cmd.Context())
 				if err != nil {
 					return err
+				}
+				if cutShort {
+					fmt.Fprintf(cmd.ErrOrStderr(), "railhead: older tokens are left out: these are the newest %d. In SQL "+
+						"api_tokens() has all\n", len(all))
 				}
 				o := outputOf(cmd)
 				switch {

@@ -84,14 +84,14 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"timeline_acts":       {id, actsMax},
 		"status_rails":        {CountMax, railsMax},
 		"status_flight":       {membersMax},
-		"status_letters":      {CountMax},
+		"status_letters":      {CountMax, lettersPairsMax},
 		"status_participants": {participantsMax},
 		"status_heartbeats":   {beatsMax},
 		"list_chunk":          {"recent", highest, store.UUID(payment.ID{}), "", 2},
 		"tail_flight":         {0, nil, nil, nil, tailFlightMax},
 		"status_money":        {moneyMax},
 		"gauges_rails":        {DepthMax, gaugeRailsMax},
-		"gauges_letters":      {[]string{"FAILED", "CONFLICT"}, OpenLettersMax},
+		"gauges_letters":      {[]string{"FAILED", "CONFLICT"}, OpenLettersMax, gaugeLettersMax},
 		"gauges_components":   {gaugeComponentsMax},
 		"gauges_stuck":        {StuckMax},
 		"gauges_server":       {DepthMax},
@@ -117,6 +117,25 @@ func TestLooksDoNotGrow(t *testing.T) {
 		} else {
 			t.Logf("%s: %d pages, then %d", name, small[name], large)
 		}
+	}
+}
+
+// TestHealthReadsLettersOnce: the overview in SQL reads the open dead letters once, however many rails there are.
+func TestHealthReadsLettersOnce(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.Exec(`INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
+		SELECT gen_random_uuid(), 'i', 'p', 'bank', 'FAILED' FROM generate_series(1, 5000)`)
+	conn := cell.Conn(t, celltest.Readonly)
+	const health = "SELECT v.name, v.dead_letters FROM railhead.v_queue_health v"
+	few := pagesTouched(t, conn, health, nil)
+	cell.Exec(`INSERT INTO railhead.payment_rail_profiles (rail_type, version, profile, reason)
+			SELECT 'rail-' || n, 1, p.profile, p.reason
+			FROM railhead.payment_rail_profiles p, generate_series(1, 40) n WHERE p.rail_type = 'bank' AND p.version = 1`)
+	cell.Exec(`INSERT INTO railhead.payment_rails (rail_type, profile_version) SELECT 'rail-' || n, 1 FROM generate_series(1, 40) n`)
+	const each = 30 // probes for a rail
+	if many := pagesTouched(t, conn, health, nil); many > few+40*each {
+		t.Errorf("%d pages with forty more rails, %d without: the letters are read for each", many, few)
 	}
 }
 

@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -93,17 +94,21 @@ type Holder struct {
 // GaugeQuery has the options of Gauges.
 type GaugeQuery struct {
 	Timeout time.Duration // of each statement; 0 is 2 s
+	// OpenLetters is the most open dead letters of a reason that are counted, shared by the rails that have some; 0 is
+	// OpenLettersMax. When the youngest was opened is read of every rail.
+	OpenLetters int
 }
 
 // The maxima of the counts in Gauges.
 const (
 	DepthMax       = 10_000  // instructions of a rail
-	OpenLettersMax = 100_000 // open dead letters of a reason
+	OpenLettersMax = 100_000 // open dead letters of a reason, with 100 of each rail at least
 	StuckMax       = 5_000   // members of old claims
 )
 
 const (
 	gaugeRailsMax      = 1001
+	gaugeLettersMax    = 6 * gaugeRailsMax // rails that have open dead letters of a reason
 	gaugeComponentsMax = 10_000
 	gaugeHoldersMax    = 50
 	gaugeTimeout       = 2 * time.Second
@@ -119,6 +124,7 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	if timeout == 0 {
 		timeout = gaugeTimeout
 	}
+	openLetters := cmp.Or(query.OpenLetters, OpenLettersMax)
 	reasons := make([]string, 0, 6)
 	for _, reason := range payment.DeadReasons() {
 		reasons = append(reasons, string(reason))
@@ -128,7 +134,7 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	var attempts, instructions []string // the bounds of their partitions
 	err = r.readWithin(ctx, timeout, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["gauges_rails"], DepthMax, gaugeRailsMax).Query(store.Collect(&g.Rails, scanRailGauges))
-		batch.Queue(r.db.SQL["gauges_letters"], reasons, OpenLettersMax).
+		batch.Queue(r.db.SQL["gauges_letters"], reasons, openLetters, gaugeLettersMax).
 			Query(store.Collect(&g.Letters, pgx.RowToStructByPos[LetterGauge]))
 		batch.Queue(r.db.SQL["gauges_gates"]).Query(store.Each(func(row pgx.CollectableRow) error {
 			var scope GateScope

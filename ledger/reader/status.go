@@ -34,7 +34,7 @@ type Part string
 const (
 	PartRails        Part = "rails"               // 1,000
 	PartInFlight     Part = "in_flight"           // 20,000 claimed instructions, the oldest first
-	PartDeadLetters  Part = "dead_letters"        // CountMax
+	PartDeadLetters  Part = "dead_letters"        // CountMax, shared by the rails and reasons that have some
 	PartParticipants Part = "paused_participants" // 100
 	PartGates        Part = "closed_gates"        // 100
 	PartLanes        Part = "lanes"               // 1,000
@@ -120,8 +120,8 @@ func FreshnessOf(status string, age, staleAfter time.Duration) Freshness {
 	}
 }
 
-// CountMax is the maximum of the counts of a Status.
-const CountMax = 1_000_000
+// CountMax is the maximum of the counts of a Status: so many are read within StatementTimeout.
+const CountMax = 100_000
 
 const (
 	railsMax        = 1001 // including "*", for everything
@@ -129,6 +129,7 @@ const (
 	participantsMax = 100
 	statusGatesMax  = 100
 	beatsMax        = 200
+	lettersPairsMax = 6 * railsMax // rails and reasons that have open dead letters
 )
 
 // atMost cuts a list of which one more than its bound was read.
@@ -158,7 +159,8 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 			flights[rail.String] = flight{members.Int64, unknown.Int64, oldest.Int64}
 			return err
 		}))
-		batch.Queue(r.db.SQL["status_letters"], CountMax).Query(store.Each(func(row pgx.CollectableRow) error {
+		queued := batch.Queue(r.db.SQL["status_letters"], CountMax, lettersPairsMax)
+		queued.Query(store.Each(func(row pgx.CollectableRow) error {
 			var rail, reason pgtype.Text
 			var open, oldest, asked pgtype.Int8
 			err := row.Scan(&rail, &reason, &open, &oldest, &asked, &moreLetters)

@@ -32,16 +32,19 @@ type ListedToken struct {
 	LastRefusedAt     time.Time `json:"last_refused_at,omitzero"`
 }
 
-// Tokens lists the tokens of the HTTP API, the newest first, without secrets or digests.
-func (r *Reader) Tokens(ctx context.Context) ([]ListedToken, error) {
-	var all []ListedToken
-	err := r.read(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["api_tokens"], TokensMax).Query(store.Collect(&all, scanToken))
+// Tokens lists the tokens of the HTTP API, the newest first, without secrets or digests: TokensMax at most, and whether
+// older ones were left out.
+func (r *Reader) Tokens(ctx context.Context) (all []ListedToken, cutShort bool, err error) {
+	err = r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["api_tokens"], TokensMax+1).Query(store.Collect(&all, scanToken))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing tokens: %w", err)
+		return nil, false, fmt.Errorf("listing tokens: %w", err)
 	}
-	return all, nil
+	if cutShort = len(all) > TokensMax; cutShort {
+		all = all[:TokensMax]
+	}
+	return all, cutShort, nil
 }
 
 func scanToken(row pgx.CollectableRow) (ListedToken, error) {

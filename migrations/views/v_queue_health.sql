@@ -1,18 +1,23 @@
 CREATE OR REPLACE VIEW {cell}.v_queue_health AS
 WITH backlog AS MATERIALIZED (
-  SELECT b.rail_type, b.state, b.count, b.at_least
+  SELECT b.rail_type, bool_or(b.at_least) AS at_least,
+    sum(CASE WHEN b.state NOT IN ({claim_states}) THEN b.count ELSE 0 END)::bigint AS pending,
+    sum(CASE WHEN b.state IN ({claim_states}) THEN b.count ELSE 0 END)::bigint AS in_flight,
+    sum(CASE WHEN b.state IN ({unsettled_states}) THEN b.count ELSE 0 END)::bigint AS unsettled
   FROM {cell}.v_outbox_backlog b
+  GROUP BY b.rail_type
+),
+letters AS MATERIALIZED (
+  SELECT s.rail_type, sum(s.count)::bigint AS open
+  FROM {cell}.v_dead_letter_summary s
+  GROUP BY s.rail_type
 ),
 rail AS MATERIALIZED (
-  SELECT r.rail_type, r.paused OR e.paused AS paused,
-    coalesce((SELECT sum(b.count) FROM backlog b
-      WHERE b.rail_type = r.rail_type AND b.state NOT IN ({claim_states})), 0)::bigint AS pending,
-    coalesce((SELECT bool_or(b.at_least) FROM backlog b WHERE b.rail_type = r.rail_type), false) AS at_least,
+  SELECT r.rail_type, r.paused OR e.paused AS paused, coalesce(b.pending, 0) AS pending,
+    coalesce(b.at_least, false) AS at_least,
     CASE WHEN d.due_at <= clock_timestamp() THEN clock_timestamp() - d.due_at END AS oldest_due_age,
-    coalesce((SELECT sum(b.count) FROM backlog b
-      WHERE b.rail_type = r.rail_type AND b.state IN ({claim_states})), 0)::bigint AS in_flight,
-    coalesce((SELECT sum(b.count) FROM backlog b
-      WHERE b.rail_type = r.rail_type AND b.state IN ({unsettled_states})), 0)::bigint
+    coalesce(b.in_flight, 0) AS in_flight,
+    coalesce(b.unsettled, 0)
       + (SELECT count(*)
         FROM (
           SELECT d.outbox_id FROM {cell}.payment_dead_letters d
@@ -21,8 +26,7 @@ rail AS MATERIALIZED (
         -- An instruction that is pending for an inquiry is counted in the backlog.
         WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = u.outbox_id
           LIMIT 1) IS NULL) AS outcome_unknown,
-    coalesce((SELECT sum(s.count) FROM {cell}.v_dead_letter_summary s WHERE s.rail_type = r.rail_type),
-      0)::bigint AS dead_letters
+    coalesce(l.open, 0) AS dead_letters
   FROM {cell}.payment_rails r
   CROSS JOIN (SELECT g.paused FROM {cell}.payment_rails g WHERE g.rail_type = '*') e
   CROSS JOIN LATERAL (
@@ -34,6 +38,8 @@ rail AS MATERIALIZED (
       WHERE p.rail_type = r.rail_type AND p.priority = v.priority
       ORDER BY p.next_attempt_at
       LIMIT 1) f) d
+  LEFT JOIN backlog b ON b.rail_type = r.rail_type
+  LEFT JOIN letters l ON l.rail_type = r.rail_type
   WHERE r.rail_type <> '*'
 ),
 component AS MATERIALIZED (
@@ -57,7 +63,7 @@ SELECT 'cell' AS scope, '*' AS name,
   sum(r.in_flight)::bigint AS in_flight, (SELECT clock_timestamp() - min(c.claimed_at)
     FROM {cell}.payment_outbox_claims c) AS oldest_claim_age,
   sum(r.outcome_unknown)::bigint AS outcome_unknown,
-  (SELECT coalesce(sum(s.count), 0) FROM {cell}.v_dead_letter_summary s)::bigint AS dead_letters,
+  (SELECT coalesce(sum(l.open), 0) FROM letters l)::bigint AS dead_letters,
   NULL::text AS kind, NULL::text AS host, NULL::text AS version, NULL::timestamptz AS started_at,
   NULL::timestamptz AS last_beat_at, NULL::interval AS beat_age, NULL::bigint AS clock_offset_ms, NULL::text AS activity
 FROM rail r
