@@ -66,6 +66,7 @@ func drawnPayload(r *rand.Rand) string {
 		`"PAN":"4"`, `"a":[{"b":{"Cvv":null}}]`, `"note":"pan"`, `"note":"\"pan\":"`, `"note":"x\",\"pin\":\"1"`, `"to\u212aen":1`, `"\u017fecret":1`, `"pan ":1`, `"ſsn":1`, `"TRACK1":{}`, `"company":1`, `"":1`,
 		`"note":"4111111111111111"`, `"note":4111111111111111`, `"note":"4111111111111112"`, `"note":"x\n4111 1111 1111 1111 y"`, `"note":["\u00014111-1111-1111-1111"]`,
 		`"account":"4111111111111111"`, `"4111111111111111":1`, `"note":"ref4111111111111111"`, `"note":"x378282246310005"`, `"note":"3782 822463 10005"`,
+		`"a":[` + strings.Repeat("1e131071,", 70) + `1]`, `"a":[` + strings.Repeat("1e300,", 70) + `1]`, `"a":1e131071`, `"a":[1e-16383,0e-300]`,
 	}
 	pick := func(usual string, of []string) string {
 		if r.IntN(4) > 0 {

@@ -30,6 +30,27 @@ func (d *desk) wantKnown(what string, id payment.ID, want reader.Certainty) {
 		FROM railhead.outcome_feed('0', '00000000-0000-0000-0000-000000000000', 0, 1000, true) f
 		WHERE f.outbox_id = $1 AND f.event_type IS NOT NULL`, [16]byte(id), want == reader.OutcomeUnknown),
 		fmt.Sprint(want == reader.OutcomeUnknown))
+	d.wantRetried(what, id)
+}
+
+// wantRetried compares the events of a payment as the feed has them with those that are delivered again.
+func (d *desk) wantRetried(what string, id payment.ID) {
+	d.t.Helper()
+	d.do(`INSERT INTO railhead.payment_event_endpoints (endpoint_id, worker_id, epoch, place_xact, place_system)
+		SELECT 'again', 'w', 1, '0', '' ON CONFLICT DO NOTHING`)
+	d.do(`
+		INSERT INTO railhead.payment_event_retries (endpoint_id, outbox_id, attempt_id, attempt_no, event_type, created_at,
+		  next_at, tries, last_status)
+		SELECT 'again', f.outbox_id, f.attempt_id, f.attempt_no, f.event_type, f.created_at, f.created_at, 1, '500'
+		FROM railhead.outcome_feed('0', '00000000-0000-0000-0000-000000000000', 0, 1000, true) f
+		WHERE f.outbox_id = $1 AND f.event_type IS NOT NULL
+		ON CONFLICT DO NOTHING`, [16]byte(id))
+	const all = `string_agg(e.attempt_no || ' ' || e.event_type || ' ' || e.outcome_unknown, ', ' ORDER BY e.attempt_no)`
+	same(d.t, what+": what is delivered again", d.text(`SELECT coalesce(`+all+`, '')
+		FROM railhead.event_deliveries('again', 'w', 1, NULL, NULL, 100, 0) e WHERE e.kind = 'RETRY' AND e.outbox_id = $1`,
+		[16]byte(id)), d.text(`SELECT coalesce(`+all+`, '')
+		FROM railhead.outcome_feed('0', '00000000-0000-0000-0000-000000000000', 0, 1000, true) e
+		WHERE e.outbox_id = $1 AND e.event_type IS NOT NULL`, [16]byte(id)))
 }
 
 // wantAnswer compares what a call is answered, alone and in a batch.

@@ -94,14 +94,20 @@ type Event struct {
 	RailReference  string
 	RailCode       string
 	ErrorCode      string
-	OutcomeUnknown bool // as of this row: some send has no trustworthy answer
+	OutcomeUnknown bool // as of this row, or as it is known now: some send has no trustworthy answer
 }
 
 // Name returns the event's id as callers see it, such as evt_019a7d0e52c07cc28b3f1f0a64c1f2d1_2_failed: the
-// same in every delivery of it, and of no event that says something else.
+// same in every delivery of it, and of no event that says something else. Whether the outcome of a payment that was
+// cancelled or failed is unknown is known only when the event is read (event_outcome_unknown.sql): with
+// OutcomeUnknown it has another id, which ends with _unknown, so that a reader who skips the ids that it has reads it.
 func (e Event) Name() string {
-	return fmt.Sprintf("evt_%s_%d_%s", hex.EncodeToString(e.AttemptID[:]), e.AttemptNo,
+	name := fmt.Sprintf("evt_%s_%d_%s", hex.EncodeToString(e.AttemptID[:]), e.AttemptNo,
 		strings.TrimPrefix(string(e.Type), "payment."))
+	if e.OutcomeUnknown && (e.State == Cancelled || e.State == Failed) {
+		name += "_unknown"
+	}
+	return name
 }
 
 // EventKey identifies an event in the archive.

@@ -78,8 +78,8 @@ type Receipt struct {
 	State string `json:"state"`
 	// Replayed is set if the same key was enqueued before with the same content.
 	Replayed bool `json:"replayed"`
-	// Differs names those of not_before, expires_at, priority and send_once that had another
-	// value in the first call. The first values stay in force. It is empty if none differs, and nil for a first call
-	// and where they are not known; an HTTP API before version 1.6.0 makes it nil also if none differs.
+	// Differs names those of not_before, expires_at, priority and send_once, and over HTTP on_behalf_of, that had
+	// another value in the first call. The first values stay in force. It is empty if none differs, and nil for a first
+	// call and where they are not known; an HTTP API before version 1.6.0 makes it nil also if none differs.
 	Differs []string `json:"differs,omitempty"`
 }

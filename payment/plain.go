@@ -12,8 +12,8 @@ import (
 const plainKeysMax = 32
 
 // isPlain reports whether a text is valid, for the plain texts that nearly all payloads
-// are: one JSON value without an escape, shallow, and no object with many keys or with
-// a key twice. False means only that checkClosely has to decide.
+// are: one JSON value without an escape, shallow, no number with an exponent, and no
+// object with many keys or with a key twice. False means only that checkClosely has to decide.
 func isPlain(text []byte) bool {
 	return bytes.IndexByte(text, '\\') < 0 && json.Valid(text) && plainMembers(text, func(int, []byte, []byte) {})
 }
@@ -51,6 +51,10 @@ func plainMembers(text []byte, visit func(depth int, key, rest []byte)) bool {
 				return false
 			}
 			wantsKey = levels[depth-1].object
+		case 'e', 'E':
+			if hasExponent(text, at) {
+				return false
+			}
 		case '"':
 			end := at + 1 + bytes.IndexByte(text[at+1:], '"')
 			if end == at {

@@ -19,8 +19,8 @@ const jsonDepthMax = 128
 // CheckJSON returns an error for a text that the database would store with another
 // meaning, or for which it would refuse the whole statement: a key that occurs twice
 // (jsonb keeps the last, so a second "amount" would replace the first), text that is
-// not UTF-8, the character zero, a second value after the first. No error contains a
-// value of the text.
+// not UTF-8, the character zero, a second value after the first, numbers that are too long
+// (ErrLongNumbers). No error contains a value of the text.
 func CheckJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadJSON)
@@ -34,7 +34,8 @@ func CheckJSON(text []byte) error {
 func checkClosely(text []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	if err := checkValue(decoder, 0); err != nil {
+	digits := 0
+	if err := checkValue(decoder, 0, &digits); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadJSON, withoutText(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
@@ -54,7 +55,8 @@ func withoutText(err error) error {
 	return err
 }
 
-func checkValue(decoder *json.Decoder, depth int) error {
+// checkValue checks a value, and adds the digits of its numbers to digits.
+func checkValue(decoder *json.Decoder, depth int, digits *int) error {
 	token, err := decoder.Token()
 	if err != nil {
 		return err
@@ -64,19 +66,25 @@ func checkValue(decoder *json.Decoder, depth int) error {
 	}
 	switch token := token.(type) {
 	case json.Delim:
-		if err := checkMembers(decoder, token == '{', depth); err != nil {
+		if err := checkMembers(decoder, token == '{', depth, digits); err != nil {
 			return err
 		}
 		_, err := decoder.Token() // the closing bracket
 		return err
 	case string:
 		return checkText(token)
+	case json.Number:
+		long, err := written(token)
+		if *digits += long; err == nil && *digits > writtenMax {
+			err = ErrLongNumbers
+		}
+		return err
 	default:
 		return nil
 	}
 }
 
-func checkMembers(decoder *json.Decoder, isObject bool, depth int) error {
+func checkMembers(decoder *json.Decoder, isObject bool, depth int, digits *int) error {
 	seen := make(map[string]bool)
 	for decoder.More() {
 		if isObject {
@@ -93,7 +101,7 @@ func checkMembers(decoder *json.Decoder, isObject bool, depth int) error {
 				return err
 			}
 		}
-		if err := checkValue(decoder, depth+1); err != nil {
+		if err := checkValue(decoder, depth+1, digits); err != nil {
 			return err
 		}
 	}

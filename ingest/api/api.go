@@ -142,6 +142,7 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, er
 	a.huma = humago.New(mux, describe())
 	a.register()
 	mux.HandleFunc("POST /v1/instructions/batch", a.batch)
+	mux.HandleFunc("GET /v1/instructions/batch", notBatch) // batch is no outbox_id
 	mux.HandleFunc("GET /v1/events", a.events)
 	mux.HandleFunc("OPTIONS /v1/events", a.events)
 	mux.HandleFunc("POST /v1/events/tokens", a.eventToken)
@@ -229,6 +230,10 @@ func (a *API) guarded(next http.Handler) http.Handler {
 		}
 		if !isClean(r.URL.EscapedPath()) {
 			kindNoOperation.saying("The path has an empty part, . or ..: write it as the API describes it.").write(seen)
+			return
+		}
+		if problem := readable(r.URL.RawQuery, operation); problem != nil {
+			problem.write(seen)
 			return
 		}
 		if r.Method == http.MethodPost && operation != opBatch {

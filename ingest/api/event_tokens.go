@@ -9,7 +9,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -166,10 +168,10 @@ func (n narrowed) narrows(l *listening, several bool) *Problem {
 
 // eventTokenRequest is the body of POST /v1/events/tokens.
 type eventTokenRequest struct {
-	Participants []string            `json:"participants"`
-	Types        []payment.EventType `json:"types"`
-	ExpiresIn    int                 `json:"expires_in"`
-	Cell         string              `json:"cell"`
+	Participants []string
+	Types        []payment.EventType
+	ExpiresIn    int
+	Cell         string
 }
 
 // eventTokenMade is the answer.
@@ -227,10 +229,20 @@ func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
 // readEventToken parses the body strictly.
 func readEventToken(r *http.Request) (eventTokenRequest, *Problem) {
 	asked := eventTokenRequest{}
-	reader := json.NewDecoder(r.Body)
-	reader.DisallowUnknownFields()
-	if err := reader.Decode(&asked); err != nil || reader.More() {
-		return asked, kindBadRequest.saying("The body is an object with expires_in, " +
+	text, err := io.ReadAll(r.Body)
+	fields, problem := readObject(text)
+	for name, value := range fields {
+		into, known := map[string]any{
+			"participants": &asked.Participants, "types": &asked.Types, "expires_in": &asked.ExpiresIn, "cell": &asked.Cell,
+		}[name]
+		if !known { // also one that differs in case: which of two lists is meant is not known
+			err = errors.New("there is no such field")
+			break
+		}
+		err = errors.Join(err, json.Unmarshal(value, into))
+	}
+	if err != nil || problem != nil {
+		return asked, kindBadRequest.saying("The body is one object with expires_in, " +
 			"and participants and types if the token is not for all of them, and cell where there are several.")
 	}
 	asked.Participants, asked.Types = sorted(asked.Participants), sorted(asked.Types)

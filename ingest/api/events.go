@@ -177,7 +177,11 @@ func readListening(r *http.Request, several bool) (listening, *Problem) {
 		return l, kindBadRequest.saying("A parameter other than participant_id and types is given once.")
 	}
 	// A browser that reconnects sends its last place, which takes precedence over its address.
-	if last := r.Header.Values("Last-Event-ID"); l.stream && len(last) == 1 && last[0] != "" {
+	last := r.Header.Values("Last-Event-ID")
+	if l.stream && len(last) > 1 { // one of them would be missed, and the stream begin now
+		return l, kindBadRequest.saying("The header Last-Event-ID is given once.")
+	}
+	if l.stream && len(last) == 1 && last[0] != "" {
 		l.after, l.since = last[0], time.Time{}
 	}
 	if l.after != "" && !l.since.IsZero() {

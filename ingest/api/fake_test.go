@@ -82,8 +82,12 @@ func (f *fakeStore) enqueue(in outbox.Entrusted) (payment.Receipt, error) {
 			return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateConflict, Message: "other content",
 				Field: "idempotency_key", Rule: "SAME_CONTENT"}
 		}
+		differs := []string{}
+		if there.OnBehalfOf != in.OnBehalfOf {
+			differs = append(differs, "on_behalf_of")
+		}
 		return payment.Receipt{OutboxID: there.OutboxID, SequenceID: there.SequenceID, State: there.State,
-			Replayed: true}, nil
+			Replayed: true, Differs: differs}, nil
 	}
 	made := outbox.Tracked{
 		Status: payment.Status{OutboxID: payment.NewID(), SequenceID: int64(len(f.known) + 1), State: "PENDING",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +71,7 @@ type seen struct {
 	InstructionID  string     `json:"instruction_id"`
 	ParticipantID  string     `json:"participant_id"`
 	IdempotencyKey string     `json:"idempotency_key" doc:"The caller's key; may be empty with ELSEWHERE, because this cell has only its digest"`
-	OnBehalfOf     string     `json:"on_behalf_of,omitempty" doc:"The principal that the call named"`
+	OnBehalfOf     string     `json:"on_behalf_of,omitempty" doc:"The principal that the first call named; absent in the answer to a repetition that named another one, or of which that is not known"`
 	SequenceID     int64      `json:"sequence_id" doc:"Its number in the participant's gapless stream"`
 	CreatedAt      time.Time  `json:"created_at" doc:"When it was first enqueued"`
 	State          string     `json:"state" doc:"PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty if only the key is left. ELSEWHERE: the payment is in another cell, where it was enqueued before its participant was moved to this one. Only that cell knows what became of it: do not pay in another way"`
@@ -83,7 +84,7 @@ type seen struct {
 	RailReference  string     `json:"rail_reference,omitempty" doc:"The rail's reference of the payment"`
 	WaitsForPerson *bool      `json:"waits_for_person,omitempty" doc:"A dead letter is open: nothing happens until an operator acts"`
 	Replayed       *bool      `json:"replayed,omitempty" doc:"For an enqueue: the key was known, and this call enqueued nothing"`
-	Differs        []string   `json:"differs,omitzero" nullable:"false" doc:"For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold; empty: none. Absent for a first call, and where they are not known (an API before version 1.6.0 also leaves it out for none)"`
+	Differs        []string   `json:"differs,omitzero" nullable:"false" doc:"For a replayed key: those of not_before, expires_at, priority, send_once and on_behalf_of that differ from the first call, whose values hold; empty: none. Absent for a first call, and where they are not known (an API before version 1.6.0 also leaves it out for none)"`
 }
 
 func seenOf(p outbox.Tracked) seen {
@@ -113,10 +114,18 @@ func taken(in outbox.Entrusted, receipt payment.Receipt) seen {
 	return seen{
 		OutboxID: receipt.OutboxID.String(), InstructionID: in.InstructionID, ParticipantID: in.ParticipantID,
 		IdempotencyKey: in.IdempotencyKey,
-		OnBehalfOf:     in.OnBehalfOf, SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(),
+		OnBehalfOf:     principalOf(in, receipt), SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(),
 		State:    receipt.State,
 		Replayed: new(receipt.Replayed), Differs: receipt.Differs,
 	}
+}
+
+// principalOf returns the principal that is stored with an instruction, as far as the answer to an enqueue has it.
+func principalOf(in outbox.Entrusted, receipt payment.Receipt) string {
+	if receipt.Replayed && (receipt.Differs == nil || slices.Contains(receipt.Differs, "on_behalf_of")) {
+		return ""
+	}
+	return in.OnBehalfOf
 }
 
 // enqueueInput is one instruction. readInstruction parses the body strictly; instructionSchema is

@@ -60,7 +60,7 @@ type row struct {
 
 type attemptsInput struct {
 	OutboxID string `path:"outbox_id"`
-	After    int    `query:"after" minimum:"0" doc:"Rows with a number above this one"`
+	After    int    `query:"after" minimum:"0" maximum:"2147483647" doc:"Rows with a number above this one"`
 	Limit    int    `query:"limit" minimum:"1" maximum:"200" default:"100"`
 }
 

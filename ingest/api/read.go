@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 func readInstruction(text []byte, inBatch bool) (outbox.Entrusted, *Problem) {
 	fields, problem := readObject(text)
 	if problem != nil {
+		if problem.is(kindTooLarge) { // no other field has a number that is long
+			problem.Code, problem.Field, problem.Rule = outbox.StateTooLarge, "payload", "SIZE"
+		}
 		return outbox.Entrusted{}, problem
 	}
 	var in outbox.Entrusted
@@ -55,7 +59,11 @@ func readInstruction(text []byte, inBatch bool) (outbox.Entrusted, *Problem) {
 
 // readObject parses the fields of one JSON object, each once.
 func readObject(text []byte) (map[string]json.RawMessage, *Problem) {
-	if err := payment.CheckJSON(text); err != nil {
+	err := payment.CheckJSON(text)
+	if errors.Is(err, payment.ErrLongNumbers) {
+		return nil, kindTooLarge.saying("A number is too long when it is written without an exponent, as it would be stored.")
+	}
+	if err != nil {
 		return nil, kindBadRequest.saying("The body is not one JSON object that names each field once.")
 	}
 	var fields map[string]json.RawMessage

@@ -2,7 +2,7 @@
 --             rail_types text[], payloads jsonb[],
 --             not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[],
 --             principals text[] [, waits boolean])
---   -> as enqueue_payment_outbox_arrays
+--   -> as enqueue_payment_outbox_arrays; differs may name on_behalf_of too, which is the principal
 --   Enqueues instructions, as enqueue_payment_outbox_arrays does, for callers over HTTP. Each item
 --   has a token of its own, given as SHA-256 of the token and of the public key of its certificate.
 --   The registry stores a digest in place of the caller's key (api_key_digest). One key of a
@@ -246,6 +246,16 @@ BEGIN
     IF NOT replayed THEN
       fresh := fresh || item;
       fresh_ids := fresh_ids || outbox_id;
+    ELSIF differs IS NOT NULL THEN
+      -- The first call may be an earlier item of this one. Where it is not known, nor is what differs.
+      SELECT CASE WHEN c.on_behalf_of IS NOT DISTINCT FROM principals[item] COLLATE "C" THEN differs
+        ELSE array_append(differs, 'on_behalf_of') END INTO differs
+      FROM (
+        SELECT c.on_behalf_of FROM {cell}.payment_api_calls c WHERE c.outbox_id = api_enqueue.outbox_id
+        UNION ALL
+        SELECT principals[f.item] FROM unnest(fresh, fresh_ids) AS f(item, outbox_id)
+        WHERE f.outbox_id = api_enqueue.outbox_id
+        LIMIT 1) c;
     END IF;
     item := coalesce(places[item], item);
     RETURN NEXT;

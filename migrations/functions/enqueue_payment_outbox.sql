@@ -71,22 +71,27 @@ BEGIN
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, r.allow_second_key,
       {cell}.payment_rail_key(r.rail_key_namespace, participant_id, instruction_id, idempotency_key) AS rail_key,
       rail_type COLLATE "C" = ANY (r.rail_types)
+      AND octet_length(w.written) <= r.payload_bytes_max
       AND (r.required -> (rail_type COLLATE "C") IS NULL OR {cell}.missing_field(r.required -> (rail_type COLLATE "C"),
-        payload) IS NULL)
+        w.payload) IS NULL)
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
-      AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
+      AND (w.headers = '{}' OR NOT lower(w.headers::text COLLATE "C") LIKE ANY (r.forbidden))
       AND NOT {cell}.enqueue_is_closed(r.closed_gates, rail_type, participant_id)
       AND (r.confirmed_start = pg_postmaster_start_time() AND r.confirmed_table = r.tableoid
         AND get_bit(r.own_buckets, {cell}.cell_bucket(participant_id)) = 1
         OR {cell}.takes_participant(r.own_buckets, participant_id))
-      AND {cell}.payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
-        priority, headers,
+      AND {cell}.payment_outbox_valid(instruction_id, participant_id, idempotency_key, w.payload, not_before, expires_at,
+        priority, w.headers,
         w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
-        (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS valid
+        (r.digits -> (w.payload ->> 'currency'))::integer, r.refuse_card_numbers) AS valid
     INTO STRICT seen
     FROM (
-      SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type,
-        payload) AS print OFFSET 0) w
+      SELECT f.payload, f.headers, f.payload::text AS written,
+        {cell}.payment_outbox_fingerprint(participant_id, rail_type, f.payload) AS print
+      FROM (
+        SELECT CASE WHEN {cell}.text_fits(payload) THEN payload END AS payload,
+          CASE WHEN {cell}.text_fits(headers) THEN headers END AS headers OFFSET 0) f
+      OFFSET 0) w
     JOIN {cell}.payment_outbox_rules r ON r.singleton
     LEFT JOIN {cell}.payment_outbox_keys k
       ON k.instruction_id = instruction_id COLLATE "C" AND k.idempotency_key = idempotency_key COLLATE "C";

@@ -110,17 +110,18 @@ BEGIN
     SELECT w.print,
       CASE
         WHEN a.rail_type = ANY (r.rail_types)
-          AND (r.required -> a.rail_type IS NULL OR {cell}.missing_field(r.required -> a.rail_type, a.payload) IS NULL)
+          AND octet_length(w.written) <= r.payload_bytes_max
+          AND (r.required -> a.rail_type IS NULL OR {cell}.missing_field(r.required -> a.rail_type, w.payload) IS NULL)
           AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
-          AND (d.headers = '{}' OR NOT lower(d.headers::text COLLATE "C") LIKE ANY (r.forbidden))
+          AND (w.headers = '{}' OR NOT lower(w.headers::text COLLATE "C") LIKE ANY (r.forbidden))
           AND NOT {cell}.enqueue_is_closed(r.closed_gates, a.rail_type, a.participant_id)
           AND (r.confirmed_start = pg_postmaster_start_time() AND r.confirmed_table = r.tableoid
             AND get_bit(r.own_buckets, {cell}.cell_bucket(a.participant_id)) = 1
             OR {cell}.takes_participant(r.own_buckets, a.participant_id))
-          AND {cell}.payment_outbox_valid(a.instruction_id, a.participant_id, a.idempotency_key, a.payload,
+          AND {cell}.payment_outbox_valid(a.instruction_id, a.participant_id, a.idempotency_key, w.payload,
             a.not_before, a.expires_at,
-            d.priority, d.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
-            (r.digits -> (a.payload ->> 'currency'))::integer, r.refuse_card_numbers)
+            d.priority, w.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
+            (r.digits -> (w.payload ->> 'currency'))::integer, r.refuse_card_numbers)
         THEN NULL
         ELSE (
           SELECT to_jsonb(f) FROM {cell}.payment_outbox_violation(a.instruction_id, a.participant_id, a.idempotency_key,
@@ -134,8 +135,12 @@ BEGIN
       SELECT CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}'
         ELSE a.headers END AS headers) d
     CROSS JOIN LATERAL (
-      SELECT a.payload::text AS written, {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type,
-        a.payload) AS print OFFSET 0) w
+      SELECT f.payload, f.headers, f.payload::text AS written,
+        {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, f.payload) AS print
+      FROM (
+        SELECT CASE WHEN {cell}.text_fits(a.payload) THEN a.payload END AS payload,
+          CASE WHEN {cell}.text_fits(d.headers) THEN d.headers END AS headers OFFSET 0) f
+      OFFSET 0) w
     JOIN {cell}.payment_outbox_rules r ON r.singleton
     ORDER BY a.item) c;
 

@@ -19,7 +19,7 @@
 --   retried, not counting instructions of which one event is given up, or 10,000 in all.
 -- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_event_endpoints, payment_event_retries, payment_outbox_attempts,
---          payment_outbox_keys, and what outcome_feed and outcome_place read.
+--          payment_outbox_keys, and what outcome_feed, outcome_place and event_outcome_unknown read.
 -- locks:   nothing.   called by: events.
 CREATE OR REPLACE FUNCTION {cell}.event_deliveries(endpoint_id text, worker_id text, epoch bigint, participants text[],
   types text[],
@@ -110,7 +110,7 @@ BEGIN
       coalesce(k.participant_id, a.participant_id) AS of_participant,
       coalesce(k.sequence_id, a.sequence_id) AS sequence_id, d.attempt_no, a.state::text AS state,
       coalesce(a.created_at, d.created_at) AS created_at, a.rail_type, a.rail_reference, a.rail_code, a.error_code,
-      a.outcome_unknown
+      {cell}.event_outcome_unknown(a.outbox_id, a.state, a.outcome_unknown) AS outcome_unknown
     FROM due d
     LEFT JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = d.outbox_id AND a.attempt_no = d.attempt_no
       AND a.attempt_id = d.attempt_id

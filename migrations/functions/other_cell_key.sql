@@ -9,7 +9,7 @@
 -- reads:   payment_cells, payment_outbox_keys, payment_arrived_keys, by instruction_id; payment_arrivals,
 --          payment_cell_changes, payment_outbox_settings, payment_outbox_pending, payment_outbox_attempts.   locks: nothing.
 -- called by: executor (before it expires an instruction), readers, operator (after a cancellation), payment_certainty,
---          known_call, outcome_feed, replay_payment.
+--          known_call, event_outcome_unknown, replay_payment.
 CREATE OR REPLACE FUNCTION {cell}.other_cell_key(outbox_id uuid)
 RETURNS TABLE (other_id uuid, other_no bigint, other_at timestamptz, cell text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER

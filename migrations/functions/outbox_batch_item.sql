@@ -4,7 +4,7 @@
 --   and keys must be strings: a number that a caller's JSON library has rounded would be the id of another
 --   payment. A timestamp must be in the form of RFC 3339, as in a file for railhead enqueue. Other forms that
 --   PostgreSQL would accept ('tomorrow', or no time zone) depend on the clock or the time zone of
---   the session.
+--   the session. No text is made of an object or an array, which may be long (text_fits).
 -- reads:   nothing.   called by: read_outbox_batch.
 CREATE OR REPLACE FUNCTION {cell}.outbox_batch_item(item integer, value jsonb) RETURNS {cell}.outbox_batch_item
 LANGUAGE plpgsql STABLE
@@ -63,7 +63,7 @@ BEGIN
   END IF;
   i.priority := 1;
   IF value ? 'priority' THEN
-    IF value ->> 'priority' !~ '^[012]$' THEN
+    IF jsonb_typeof(value -> 'priority') IN ('object', 'array') OR value ->> 'priority' !~ '^[012]$' THEN
       i.error_field := 'priority';
       i.error_rule := 'RANGE';
       i.error_message := 'priority must be 0 (urgent), 1 (normal) or 2 (bulk)';
@@ -71,14 +71,14 @@ BEGIN
     END IF;
     i.priority := value ->> 'priority';
   END IF;
-  IF value ->> 'not_before' IS NOT NULL OR value ->> 'expires_at' IS NOT NULL THEN
+  IF coalesce(value -> 'not_before', 'null') <> 'null' OR coalesce(value -> 'expires_at', 'null') <> 'null' THEN
     BEGIN
-      IF value ->> 'not_before' !~ moment THEN
+      IF jsonb_typeof(value -> 'not_before') IN ('object', 'array') OR value ->> 'not_before' !~ moment THEN
         RAISE invalid_datetime_format;
       END IF;
       i.not_before := value ->> 'not_before';
       field := 'expires_at';
-      IF value ->> 'expires_at' !~ moment THEN
+      IF jsonb_typeof(value -> 'expires_at') IN ('object', 'array') OR value ->> 'expires_at' !~ moment THEN
         RAISE invalid_datetime_format;
       END IF;
       i.expires_at := value ->> 'expires_at';

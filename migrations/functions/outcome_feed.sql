@@ -17,12 +17,10 @@
 --   still come before them.
 --
 --   Rows that were written before the column xact existed are not in the feed. event_type is null
---   if a row is not an event: see payment.EventType. outcome_unknown is that of the row; of a cancelled
---   payment it is also set while payment_certainty is OUTCOME_UNKNOWN, and of a failed one while it is that because another
---   cell has its key, too (other_cell_key).
+--   if a row is not an event: see payment.EventType. outcome_unknown is that of event_outcome_unknown.
 -- errors:  55P03 if the archive stays locked for 5 s.
--- reads:   payment_outbox_attempts, payment_outbox_keys, payment_outbox_contradictions, and what payment_certainty
---          and other_cell_key read.
+-- reads:   payment_outbox_attempts, payment_outbox_keys, payment_outbox_contradictions, and what
+--          event_outcome_unknown reads.
 -- locks:   nothing.   called by: api_events, event_deliveries, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_feed(after_xact xid8, after_outbox_id uuid, after_attempt_no integer,
   rows_max integer, ahead boolean)
@@ -77,10 +75,7 @@ BEGIN
     coalesce(k.participant_id, e.participant_id), coalesce(k.sequence_id, e.sequence_id), e.attempt_no, e.state::text,
     e.answers_attempt_no, e.created_at, e.claimed_at, e.completed_at, e.result, e.rail_type, e.rail_reference,
     e.rail_code, e.error_code, e.latency_ms, e.worker_id,
-    -- A cancelled call may repeat one that a restore lost, and that was executed.
-    e.outcome_unknown OR (e.state = 'CANCELLED'
-        OR e.state = 'FAILED' AND EXISTS (SELECT FROM {cell}.other_cell_key(e.outbox_id)))
-      AND {cell}.payment_certainty(e.outbox_id, true) = 'OUTCOME_UNKNOWN'
+    {cell}.event_outcome_unknown(e.outbox_id, e.state, e.outcome_unknown)
   FROM (
     SELECT s.xact, s.outbox_id, s.attempt_no, s.attempt_id
     FROM {cell}.payment_outbox_attempts s

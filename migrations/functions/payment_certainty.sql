@@ -7,7 +7,7 @@
 --   does not depend on the instruction, so that a caller evaluates it once for many.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
 --          payment_operator_log, and what repeats_forgotten_call and other_cell_key read.   locks: nothing.
--- called by: status_of_payments, inquire_payment, replay_payment, require_rails_word, outcome_feed, known_call. Timeline.Certainty
+-- called by: status_of_payments, inquire_payment, replay_payment, require_rails_word, event_outcome_unknown, known_call. Timeline.Certainty
 --          implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid, settled boolean) RETURNS text
 LANGUAGE plpgsql STABLE STRICT

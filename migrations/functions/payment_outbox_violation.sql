@@ -22,16 +22,16 @@ AS $$
 DECLARE
   -- Without a collation of their own, these would use the caller's, by which an I may fold to a
   -- letter other than i.
-  amount   CONSTANT text COLLATE "C" := payload ->> 'amount';
-  written  CONSTANT text COLLATE "C" := payload::text;
-  folded   CONSTANT text COLLATE "C" := lower(written);
+  -- No text is made of a payload whose numbers would make it too long: it is refused below.
+  fits     CONSTANT boolean := {cell}.text_fits(payload);
+  amount   CONSTANT text COLLATE "C" := CASE WHEN fits THEN payload ->> 'amount' END;
+  written  CONSTANT text COLLATE "C" := CASE WHEN fits THEN payload::text END;
   hidden   CONSTANT text := 'operators see the reason'; -- in place of one that may name persons
+  folded   text COLLATE "C";
   missing  text COLLATE "C";
   facts    record;
 BEGIN
-  -- One statement reads everything that the checks need. A forbidden key can only be present if its
-  -- name occurs in the text as a key; the exact check is below. The depth is only computed if the
-  -- text has enough brackets.
+  -- One statement reads what the checks need. The depth is only computed if the text has enough brackets.
   SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     (SELECT r.own_buckets FROM {cell}.payment_outbox_rules r) AS own_buckets,
     EXISTS (
@@ -45,10 +45,9 @@ BEGIN
         WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C"
           AND p.profile ->> 'kind' = 'message') AS no_amount,
     (SELECT c.exponent FROM {cell}.payment_currencies c
-     WHERE c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
-    (SELECT r.required -> (rail_type COLLATE "C") FROM {cell}.payment_outbox_rules r) AS required,
-    EXISTS (SELECT FROM {cell}.payment_forbidden_keys f
-      WHERE strpos(folded, '"' || f.key || '":') > 0) AS maybe_forbidden
+     WHERE c.code = CASE WHEN fits THEN payload ->> 'currency' END
+       AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
+    (SELECT r.required -> (rail_type COLLATE "C") FROM {cell}.payment_outbox_rules r) AS required
   INTO STRICT facts
   FROM {cell}.payment_outbox_settings s;
 
@@ -126,6 +125,12 @@ BEGIN
       message := format('rail_type %s is not known to this cell', coalesce(quote_literal(left(rail_type, 64)), 'NULL'));
       hint := 'Known rails are in payment_rails; an operator adds one with: railhead rail apply FILE.';
       RETURN NEXT; RETURN;
+    WHEN NOT fits THEN
+      code := 'RH005';
+      field := 'payload'; rule := 'SIZE';
+      message := format('payload is more than %s bytes, with its numbers written out', facts.payload_bytes_max);
+      hint := 'A number with an exponent is stored with all its digits: write such a value as a string.';
+      RETURN NEXT; RETURN;
     WHEN octet_length(written) > facts.payload_bytes_max THEN
       code := 'RH005';
       field := 'payload'; rule := 'SIZE';
@@ -146,7 +151,9 @@ BEGIN
       NULL;
   END CASE;
 
-  IF facts.maybe_forbidden THEN
+  -- A forbidden key can only be present if its name occurs in the text as a key.
+  folded := lower(written);
+  IF EXISTS (SELECT FROM {cell}.payment_forbidden_keys f WHERE strpos(folded, '"' || f.key || '":') > 0) THEN
     SELECT format('payload holds the forbidden key "%s"', f.key) INTO message
     FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "object").keyvalue().key') AS found(key)
     JOIN {cell}.payment_forbidden_keys f ON f.key = lower((found.key #>> '{}') COLLATE "C")

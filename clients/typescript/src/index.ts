@@ -152,7 +152,10 @@ export class Railhead {
     }
   }
 
-  /** Ends an instruction that waits and of which no send can have been executed. */
+  /**
+   * Ends an instruction that waits and of which no send can have been executed. Pay in another way only once this has
+   * resolved, and not where the `certainty` is `OUTCOME_UNKNOWN`: the payment may have been made all the same.
+   */
   cancel(outboxId: string, reason: string, options: CallOptions = {}): Promise<InstructionStatus> {
     return this.#json({
       method: 'POST', path: `/v1/instructions/${encodeURIComponent(outboxId)}/cancel`, headers: { 'Content-Type': 'application/json' },

@@ -405,7 +405,7 @@ export interface components {
              * @description When it was first enqueued
              */
             created_at: string;
-            /** @description For a replayed key: those of not_before, expires_at, priority and send_once that differ from the first call, whose values hold; empty: none. Absent for a first call, and where they are not known (an API before version 1.6.0 also leaves it out for none) */
+            /** @description For a replayed key: those of not_before, expires_at, priority, send_once and on_behalf_of that differ from the first call, whose values hold; empty: none. Absent for a first call, and where they are not known (an API before version 1.6.0 also leaves it out for none) */
             differs?: string[];
             error_code?: string;
             /** @description The caller's key; may be empty with ELSEWHERE, because this cell has only its digest */
@@ -416,7 +416,7 @@ export interface components {
              * @description When the next attempt is due, while the instruction waits
              */
             next_attempt_at?: string;
-            /** @description The principal that the call named */
+            /** @description The principal that the first call named; absent in the answer to a repetition that named another one, or of which that is not known */
             on_behalf_of?: string;
             /**
              * Format: uuid

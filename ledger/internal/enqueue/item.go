@@ -52,7 +52,14 @@ func checkPayload(in payment.Instruction) error {
 	if in.Payload == nil {
 		return nil // the database returns the error
 	}
-	if err := payment.CheckJSON(in.Payload); err != nil {
+	err := payment.CheckJSON(in.Payload)
+	if errors.Is(err, payment.ErrLongNumbers) {
+		return &outbox.Fault{
+			SQLState: outbox.StateTooLarge, Message: "payload: " + err.Error(), Field: "payload", Rule: "SIZE",
+			Hint: "A number with an exponent is stored with all its digits: write such a value as a string.",
+		}
+	}
+	if err != nil {
 		return &outbox.Fault{
 			SQLState: outbox.StateInvalid, Message: "payload: " + err.Error(),
 			Hint: "Send one JSON object in which no key is given twice.",
