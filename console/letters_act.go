@@ -165,7 +165,7 @@ func outcomeOf(id payment.ID, err error) (one outcome, goesOn bool) {
 	case errors.Is(err, operator.ErrOther):
 		return outcome{id, actRefused, "it is no longer as the page showed it: look at it again"}, true
 	case errors.Is(err, outbox.ErrCommitUnknown):
-		return outcome{id, actUnknown, "the answer to its commit was lost: see the payment's page"}, false
+		return outcome{id, actUnknown, "the answer to its commit was lost: do it again, until it is done or refused"}, false
 	case refused && outbox.SentinelOf(fault.SQLState) != nil:
 		return outcome{id, actRefused, fault.Error()}, true
 	case refused:

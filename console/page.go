@@ -154,8 +154,8 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, outbox.ErrCommitUnknown):
 		c.log.ErrorContext(r.Context(), "it is not known whether an act was done", "path", pathOf(r), "error", err)
 		c.fail(w, r, problem{http.StatusBadGateway, "It is not known whether it was done",
-			"The answer of the database to the commit was lost. Look at the page of its subject, and at the operator log, " +
-				"before you act again."})
+			"The answer of the database to the commit was lost. Send the same form again, until it is done or refused: that " +
+				"answer holds after a failover too. The page of its subject, and the operator log, may show what no standby has."})
 	case refused && outbox.SentinelOf(fault.SQLState) != nil:
 		status, title := http.StatusConflict, "This is refused"
 		if errors.Is(err, outbox.ErrNotAllowed) && r.PathValue("id") != "" {

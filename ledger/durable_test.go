@@ -13,6 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -52,11 +53,11 @@ func cancelledWaits(t *testing.T, cell *celltest.Cell, super *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	ingest, exec := openIngest(t, cell, 1), openExecutor(t, cell)
-	operator, err := operator.Open(ctx, ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema})
+	op, err := operator.Open(ctx, ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer operator.Close()
+	defer op.Close()
 	caller := cell.Conn(t, celltest.Ingest)
 	named := func(what string) payment.Instruction {
 		in := order(1)
@@ -68,6 +69,24 @@ func cancelledWaits(t *testing.T, cell *celltest.Cell, super *pgx.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ended, err := ingest.Enqueue(ctx, named("ended"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := op.CancelPayment(ctx, ended.OutboxID, "to be tested"); err != nil {
+		t.Fatal(err)
+	}
+
+	token, _, err := operator.CreateToken(ctx, super, cell.Schema, operator.NewToken{Name: t.Name(), Verbs: everyVerb,
+		Participants: []string{known.ParticipantID}, ExpiresAt: time.Now().Add(time.Hour), Reason: "to be tested"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := door.Open(ctx, ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer entry.Close()
 
 	standby := func(names string) {
 		mustExec(t, super, `ALTER SYSTEM SET synchronous_standby_names = '`+names+`'`)
@@ -97,7 +116,27 @@ func cancelledWaits(t *testing.T, cell *celltest.Cell, super *pgx.Conn) {
 			return err
 		}},
 		{"an operator's act", func() error {
-			_, err := operator.ResumeParticipant(ctx, known.ParticipantID, "to be tested")
+			_, err := op.ResumeParticipant(ctx, known.ParticipantID, "to be tested")
+			return err
+		}},
+		{"an operator's act that the payment's end refuses", func() error {
+			_, err := op.CancelPayment(ctx, ended.OutboxID, "to be tested")
+			return err
+		}},
+		{"an operator's act on a row that is not the last any more", func() error {
+			_, err := op.CancelPayment(operator.IfLastRow(ctx, ended.OutboxID, 0), ended.OutboxID, "to be tested")
+			return err
+		}},
+		{"an operator's act that changes nothing", func() error {
+			rails, err := op.Rails(ctx)
+			if err != nil {
+				return err
+			}
+			_, _, err = op.ApplyRailProfile(ctx, rails[0].RailType, rails[0].Profile, "to be tested")
+			return err
+		}},
+		{byAPI, func() error {
+			_, err := entry.Status(ctx, outbox.Bearer{Token: outbox.TokenDigest(token)}, ended.OutboxID)
 			return err
 		}},
 		{byHand, func() error { return callByHand(ctx, caller, named("three")) }},
@@ -110,14 +149,23 @@ func cancelledWaits(t *testing.T, cell *celltest.Cell, super *pgx.Conn) {
 		if cancelled.Load() == before {
 			t.Errorf("%s did not wait for the standby: %v", act.what, err)
 		}
-		if act.what != byHand && !errors.Is(err, outbox.ErrCommitUnknown) {
+		if act.what == byAPI && (err == nil || errors.Is(err, outbox.ErrCommitUnknown)) {
+			t.Errorf("%s: %v, want an error that says nothing of a commit", act.what, err)
+		}
+		if act.what != byHand && act.what != byAPI && !errors.Is(err, outbox.ErrCommitUnknown) {
 			t.Errorf("%s: %v, want %v", act.what, err, outbox.ErrCommitUnknown)
+		}
+		if errors.Is(err, outbox.ErrNotAllowed) || errors.Is(err, operator.ErrChanged) {
+			t.Errorf("%s: %v is taken for a refusal", act.what, err)
 		}
 	}
 }
 
-// byHand is a caller that commits by itself.
-const byHand = "a caller's own call"
+// byHand is a caller that commits by itself; byAPI is one that reads, and may pay in another way by the answer.
+const (
+	byHand = "a caller's own call"
+	byAPI  = "the answer to a caller that a payment has ended unpaid"
+)
 
 // callByHand enqueues by SQL.
 func callByHand(ctx context.Context, conn *pgx.Conn, in payment.Instruction) error {

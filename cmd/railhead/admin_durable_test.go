@@ -8,6 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestAdministratorHearsOfLocalCommits has an administrator's commits wait for a standby
@@ -59,6 +60,39 @@ func TestAdministratorHearsOfLocalCommits(t *testing.T) {
 		got := who.want(exitFailure, args...)
 		if !strings.Contains(got.errors, "may not be on its standby") || strings.Contains(got.out, "rht_") {
 			t.Errorf("%v: %s%s", args, got.out, got.errors)
+		}
+	}
+}
+
+// TestRefusalWaitsForTheStandby: after an act whose commit no standby has, the same command is not refused as if it had
+// been done for good, and its advice is not to look at what this server alone has.
+func TestRefusalWaitsForTheStandby(t *testing.T) {
+	t.Parallel()
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	cell := celltest.On(t, cluster)
+	who := at(t, cell)
+	enqueued(who, "INV-1")
+	standby(t, cell, "'absent'")
+	for _, try := range []string{"the act", "the same act again"} {
+		got := who.want(exitUnreachable, "payment", "cancel", "INV-1", "--reason", "to be tested")
+		if !strings.Contains(got.errors, outbox.ErrCommitUnknown.Error()) || !strings.Contains(got.errors, repeatOnPayment) {
+			t.Errorf("%s: %s%s", try, got.out, got.errors)
+		}
+	}
+	standby(t, cell, "DEFAULT")
+	got := who.want(exitNotAllowed, "payment", "cancel", "INV-1", "--reason", "to be tested")
+	if !strings.Contains(got.errors, "the instruction is CANCELLED") {
+		t.Errorf("with the standby: %s%s", got.out, got.errors)
+	}
+}
+
+// standby names the synchronous standby of a cell's server.
+func standby(t *testing.T, cell *celltest.Cell, name string) {
+	t.Helper()
+	super := cell.Conn(t, "")
+	for _, sql := range []string{`ALTER SYSTEM SET synchronous_standby_names = ` + name, `SELECT pg_reload_conf()`} {
+		if _, err := super.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
 		}
 	}
 }

@@ -22,11 +22,11 @@ func TestCommitLost(t *testing.T) {
 	enqueued(who, "INV-1", "INV-2")
 	works.park(works.claim()[0])
 	for _, test := range []struct{ act, log, say string }{
-		{"rail pause bank", "PAUSE_RAIL", lookAtLog},
-		{"settings set claim_timeout 4m", "SET_TIME_BUDGET", lookAtLog},
-		{"payment reveal INV-2", "REVEAL_PAYLOAD", lookFirst},
-		{"dead-letter acknowledge INV-1", "TRIAGE", lookFirst},
-		{"dead-letter escalate INV-1 INV-2", "TRIAGE", lookFirst},
+		{"rail pause bank", "PAUSE_RAIL", repeatAct},
+		{"settings set claim_timeout 4m", "SET_TIME_BUDGET", repeatAct},
+		{"payment reveal INV-2", "REVEAL_PAYLOAD", repeatOnPayment},
+		{"dead-letter acknowledge INV-1", "TRIAGE", repeatOnPayment},
+		{"dead-letter escalate INV-1 INV-2", "TRIAGE", repeatOnPayment},
 	} {
 		before := cell.Int(`SELECT count(*) FROM railhead.payment_operator_log WHERE act = $1`, test.log)
 		broken := &between{answered: once(committed, lost)}
@@ -47,14 +47,14 @@ func TestAdviceAfterALostCommit(t *testing.T) {
 	t.Parallel()
 	lost := fmt.Errorf("one: %w", outbox.ErrCommitUnknown)
 	for said, err := range map[string]error{
-		enqueueAgain: lost, lookFirst: ifLost(lookAtLog, ifLost(lookFirst, lost)), completes: ifLost(completes, lost),
-		"": ifLost("", lost),
+		enqueueAgain: lost, repeatOnPayment: ifLost(repeatAct, ifLost(repeatOnPayment, lost)),
+		completes: ifLost(completes, lost), "": ifLost("", lost),
 	} {
 		if got := advice(err); got != said {
 			t.Errorf("%q is advised, want %q", got, said)
 		}
 	}
-	if err := fmt.Errorf("two"); ifLost(lookFirst, err) != err {
+	if err := fmt.Errorf("two"); ifLost(repeatOnPayment, err) != err {
 		t.Error("an error that leaves nothing open has the advice")
 	}
 }
@@ -95,7 +95,7 @@ func TestServerThatHangs(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ at, act, say, advice string }{
 		{"pause_rail", "rail pause bank", "nothing was done: the server did not answer within 15s", "Check that the server"},
-		{"commit\x00", "rail pause bank", "the server did not answer the commit within 15s", lookAtLog},
+		{"commit\x00", "rail pause bank", "the server did not answer the commit within 15s", repeatAct},
 		{"rail_reference", "payment cancel INV-1", "it has not ended within 15s: looking for", "Check that the server"},
 		{"cancel_payment", "payment cancel INV-1", "nothing was done: the server did not answer within 15s", "Check that"},
 	} {

@@ -30,7 +30,7 @@ func withIngest(ctx context.Context, do func(*ingest.Ingest) error) error {
 
 // withOperator runs do as a member of railhead_operator.
 func withOperator(ctx context.Context, do func(*operator.Operator) error) error {
-	return ifLost(lookAtLog, withLedger(ctx, "RAILHEAD_OPERATOR_URL", func(s settings) string { return s.OperatorURL },
+	return ifLost(repeatAct, withLedger(ctx, "RAILHEAD_OPERATOR_URL", func(s settings) string { return s.OperatorURL },
 		operator.Open, do))
 }
 

@@ -222,10 +222,12 @@ func asAdministrators(err error) error {
 
 // What to do where it is not known whether a command was done.
 const (
-	enqueueAgain = "Run the same command again: the same ids with the same content never make a second instruction."
-	lookFirst    = "It may have been done: look at railhead payment show ID and railhead log before you act again."
-	lookAtLog    = "It may have been done: look at railhead log and railhead status before you act again."
-	completes    = "It may have been done. Run the same command again: it completes what was broken off, and what is in " +
+	enqueueAgain    = "Run the same command again: the same ids with the same content never make a second instruction."
+	repeatOnPayment = "It may have been done. Run the same command again: only exit code 0, or a refusal, holds after a " +
+		"failover too.\nrailhead payment show ID and railhead log may show what no standby has."
+	repeatAct = "It may have been done. Run the same command again: only exit code 0, or a refusal, holds after a " +
+		"failover too.\nrailhead log and railhead status may show what no standby has."
+	completes = "It may have been done. Run the same command again: it completes what was broken off, and what is in " +
 		"place stays."
 	tokenUnseen = "A token may be in force that was not shown. Look at railhead token list: revoke it before you create " +
 		"another one."

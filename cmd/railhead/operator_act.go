@@ -170,7 +170,7 @@ func onFound(cmd *cobra.Command, operator *operator.Operator, reference string, 
 		return usage(mistakable(reference, one))
 	}
 	id := one.OutboxID
-	return ifLost(lookFirst, do(seen.guarded(ctx, id), operator, id))
+	return ifLost(repeatOnPayment, do(seen.guarded(ctx, id), operator, id))
 }
 
 // onPayments runs an act on each of several instructions, in a transaction of its own.

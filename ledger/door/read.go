@@ -56,15 +56,6 @@ func (d *Door) List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([
 	return found, nil
 }
 
-func (d *Door) payments(ctx context.Context, statement string, arguments ...any) ([]outbox.Tracked, error) {
-	rows, err := d.db.Pool.Query(ctx, d.db.SQL[statement], arguments...)
-	if err != nil {
-		return nil, store.Refusal(err)
-	}
-	found, err := tracked(rows)
-	return found, store.Refusal(err)
-}
-
 // tracked reads the rows of a statement. What it selects behind the columns of an instruction goes into more, which
 // then has the values of the last row.
 func tracked(rows pgx.Rows, more ...any) (found []outbox.Tracked, err error) {

@@ -104,7 +104,7 @@ func (o *Operator) decideWithin(ctx context.Context, within time.Duration, call 
 func (o *Operator) transactWithin(ctx context.Context, within time.Duration, none error, call step) error {
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	err := o.transact(bounded, call)
+	err := o.transact(bounded, none == ErrNoAnswer, call)
 	switch {
 	case err == nil || bounded.Err() == nil || ctx.Err() != nil:
 		return err
@@ -115,24 +115,40 @@ func (o *Operator) transactWithin(ctx context.Context, within time.Duration, non
 	}
 }
 
-func (o *Operator) transact(ctx context.Context, call step) error {
+// transact does an act, or reads.
+func (o *Operator) transact(ctx context.Context, act bool, call step) error {
 	transact := o.db.Transact
 	if by, given := ctx.Value(guardKey{}).(guard); given && by.snapshot {
 		transact = o.db.TransactSnapshot
 	}
-	return transact(ctx, func(tx pgx.Tx) error {
+	var refusal error
+	err := transact(ctx, func(tx pgx.Tx) error {
+		refusal = nil
 		var pid int32
 		if err := tx.QueryRow(ctx, o.db.SQL["begin_act"], store.Text(personOf(ctx))).Scan(&pid, nil, nil); err != nil {
 			return fmt.Errorf("beginning the act: %w", err)
 		}
 		stop := o.watchBlockers(ctx, pid)
-		err := o.guarded(ctx, tx, call)
+		var err error
+		if act {
+			refusal, err = o.settled(ctx, tx, call)
+		} else {
+			err = call(ctx, tx)
+		}
 		blockers := stop()
 		if ledger.SQLState(err) == store.StateLockTimeout {
 			return &BlockedError{Blockers: blockers, err: err}
 		}
 		return err
 	})
+	switch {
+	case refusal == nil:
+		return err
+	case err == nil:
+		return refusal
+	default:
+		return unsettled(refusal, err)
+	}
 }
 
 // errRead ends a transaction that has only read: it is rolled back, so that no answer to a commit can be lost.

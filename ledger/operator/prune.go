@@ -71,7 +71,11 @@ func (o *Operator) Prune(ctx context.Context, p Pruning) (sum Pruned, err error)
 	var next string
 	for {
 		var batch Pruned
-		err := o.decideWithin(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
+		within := o.decideWithin
+		if p.DryRun {
+			within = o.readWithin
+		}
+		err := within(ctx, bulkWithin, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, o.db.SQL["prune"], string(p.What), p.Before, p.Reason, store.Text(next), PruneBatch,
 				p.DryRun).Scan(&batch.Seen, &batch.Pruned, &batch.Open, &batch.Recent, &batch.Needed, &next)
 		})
