@@ -86,6 +86,44 @@ func TestRefusalWaitsForTheStandby(t *testing.T) {
 	}
 }
 
+// TestEnqueueWithoutTheStandby: an enqueue does not wait for a standby longer than an act does, and says what to do.
+func TestEnqueueWithoutTheStandby(t *testing.T) {
+	t.Parallel()
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	cell := celltest.On(t, cluster)
+	standby(t, cell, "'absent'")
+	line := `{"instruction_id": "i", "participant_id": "p2", "idempotency_key": "i", "rail_type": "bank",` +
+		`"payload": {"amount": "10.50", "currency": "EUR"}}`
+	back := time.AfterFunc(40*time.Second, func() { // a command that waits without a bound ends then, and has done it
+		cell.Exec("ALTER SYSTEM SET synchronous_standby_names = DEFAULT")
+		cell.Exec("SELECT pg_reload_conf()")
+	})
+	defer back.Stop()
+	t.Run("away", func(t *testing.T) {
+		for name, args := range map[string][]string{
+			"one": {"enqueue", "--instruction-id", "INV-1", "--participant-id", "p1", "--idempotency-key", "INV-1",
+				"--rail", celltest.Bank, "--amount", "10.50", "--currency", "EUR"},
+			"a file": {"enqueue", "--file", "-"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				who := at(t, cell)
+				who.stdin = line
+				begun := time.Now()
+				got := who.want(exitUnreachable, args...)
+				if took := time.Since(begun); took > 40*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				if !strings.Contains(got.errors, outbox.ErrCommitUnknown.Error()) ||
+					!strings.Contains(got.errors, "Run the same command again") {
+					t.Errorf("it said %s%s", got.out, got.errors)
+				}
+			})
+		}
+	})
+	standby(t, cell, "DEFAULT") // or the database can't be dropped
+}
+
 // standby names the synchronous standby of a cell's server.
 func standby(t *testing.T, cell *celltest.Cell, name string) {
 	t.Helper()

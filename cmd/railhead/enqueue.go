@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,11 @@ With -o json each result is one JSON object on a line. Connects with RAILHEAD_IN
 				return err
 			}
 			return withIngest(cmd.Context(), func(ingest *ingest.Ingest) error {
-				receipt, err := ingest.Enqueue(cmd.Context(), in)
+				var receipt payment.Receipt
+				err := withinCell(cmd.Context(), func(ctx context.Context) (err error) {
+					receipt, err = ingest.Enqueue(ctx, in)
+					return err
+				})
 				if err != nil {
 					return err
 				}

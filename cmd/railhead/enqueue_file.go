@@ -238,7 +238,11 @@ func (l *fileLoad) hold(ctx context.Context, valid []payment.Instruction) ([]out
 	if len(keys) == 0 {
 		return results, nil
 	}
-	stored, err := l.ingest.Statuses(ctx, keys)
+	var stored []*payment.Status
+	err := withinCell(ctx, func(ctx context.Context) (err error) {
+		stored, err = l.ingest.Statuses(ctx, keys)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -255,14 +259,17 @@ func (l *fileLoad) hold(ctx context.Context, valid []payment.Instruction) ([]out
 func (l *fileLoad) call(ctx context.Context, free []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	const tries = 3
 	var results []outbox.ReceiptOrFault
-	var err, unknown error
-	for range tries {
-		results, err = l.ingest.EnqueueBatch(ctx, free)
-		if !errors.Is(err, outbox.ErrCommitUnknown) {
-			break
+	var unknown error
+	err := withinCell(ctx, func(ctx context.Context) (err error) {
+		for range tries {
+			results, err = l.ingest.EnqueueBatch(ctx, free)
+			if !errors.Is(err, outbox.ErrCommitUnknown) {
+				break
+			}
+			unknown = err
 		}
-		unknown = err
-	}
+		return err
+	})
 	if ledger.SQLState(err) != outbox.StateTooLarge || len(free) < 2 {
 		return results, inDoubt(unknown, err)
 	}
