@@ -124,6 +124,49 @@ func TestGaugeOfWraparound(t *testing.T) {
 	}
 }
 
+// TestGaugeOfWhatMayBeClaimed: a participant on hold and a blocked line age nothing but themselves, and hide no stop of
+// the others of their rail.
+func TestGaugeOfWhatMayBeClaimed(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.ApplyProfile(celltest.Bank, `{"order_participants": {"strict": "STRICT"}}`)
+	ingest := openIngest(t, cell, 1)
+	for _, one := range []struct{ participant, since string }{
+		{"held", "3 hours"}, {"strict", "2 hours"}, {"free", "1 hour"},
+	} {
+		in := order(1)
+		in.ParticipantID, in.InstructionID, in.IdempotencyKey = one.participant, one.participant, one.participant
+		if _, err := ingest.Enqueue(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - $1::interval "+
+			"WHERE participant_id = $2", one.since, one.participant)
+	}
+	want := func(what string, due, free time.Duration) {
+		t.Helper()
+		for _, login := range []string{celltest.Relayer, celltest.Readonly} {
+			for _, rail := range gaugesAs(t, cell, login).Rails {
+				if rail.RailType == celltest.Bank &&
+					(rail.OldestDue.Round(time.Hour) != due || rail.OldestFree.Round(time.Hour) != free) {
+					t.Errorf("%s, as %s: due for %s and %s, want %s and %s", what, login, rail.OldestDue, rail.OldestFree, due, free)
+				}
+			}
+		}
+	}
+	want("nothing is held", 3*time.Hour, 3*time.Hour)
+	cell.Exec("SELECT railhead.pause_participant('held', 'a test')")
+	want("a participant is on hold", 3*time.Hour, 2*time.Hour)
+	cell.Exec("DELETE FROM railhead.payment_order_lines")
+	cell.Exec(`INSERT INTO railhead.payment_order_lines (rail_type, participant_id, head, head_no, blocked_by, blocked_since)
+		SELECT rail_type, participant_id, outbox_id, 1000, 'PARKED', now()
+		FROM railhead.payment_outbox_pending WHERE participant_id = 'strict'`)
+	cell.Exec("DELETE FROM railhead.payment_order_marks")
+	want("and a line is blocked", 3*time.Hour, time.Hour)
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' " +
+		"WHERE participant_id = 'free'")
+	want("and nothing else is due", 3*time.Hour, 0)
+}
+
 // TestGaugeOfASuspension: it is open until an operator has accepted the server.
 func TestGaugeOfASuspension(t *testing.T) {
 	t.Parallel()

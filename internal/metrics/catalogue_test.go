@@ -29,7 +29,8 @@ func TestCatalogue(t *testing.T) {
 		return e.want(map[string]float64{
 			`attempts_total{state="DISPATCHED"}`: 5, `attempts_total{state="DISPATCHING"}`: 5, `attempts_total{state="PARKED"}`: 0,
 			`outbox_pending_depth{rail="bank"}`: 0, `railhead_rail_relayers{rail="bank"}`: 1, `oldest_pending_age_seconds{rail="bank"}`: 0,
-			`railhead_order_blocked_heads{rail="bank"}`: 0, `railhead_order_blocked_age_seconds{rail="bank"}`: 0,
+			`railhead_oldest_claimable_age_seconds{rail="bank"}`: 0,
+			`railhead_order_blocked_heads{rail="bank"}`:          0, `railhead_order_blocked_age_seconds{rail="bank"}`: 0,
 			`dispatch_latency_ms_count{rail="bank"}`:                   5,
 			`railhead_rail_sends_total{rail="bank",result="accepted"}`: 5,
 			`railhead_rail_in_flight{rail="bank"}`:                     0, `railhead_rail_breaker_state{rail="bank",state="closed"}`: 1,

@@ -126,6 +126,9 @@ var (
 	depth        = desc("outbox_pending_depth", "Instructions that wait in pending.", "rail")
 	railRelayers = desc("railhead_rail_relayers", "Running relayers that serve the rail by the profile in force.", "rail")
 	oldestDue    = desc("oldest_pending_age_seconds", "How long the longest due instruction has been due.", "rail")
+	oldestFree   = desc("railhead_oldest_claimable_age_seconds",
+		"How long the longest due instruction that is held by no pause of its participant and no blocked line has been due.",
+		"rail")
 	letters      = desc("dlq_depth", "Open dead letters.", "reason")
 	stuck        = desc("stuck_dispatching_count", "Instructions claimed, unanswered, and older than the claim timeout.")
 	unknown      = desc("railhead_unknown_open", "Instructions in pending with an unknown outcome.", "rail")
@@ -171,8 +174,8 @@ var (
 // Describe implements prometheus.Collector.
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
-		depth, railRelayers, oldestDue, letters, lettersOpened, stuck, unknown, orderBlocked, orderBlockedAge, railLetters,
-		conflicts, paused, closedGates, components, heartbeat, deadTuples,
+		depth, railRelayers, oldestDue, oldestFree, letters, lettersOpened, stuck, unknown, orderBlocked, orderBlockedAge,
+		railLetters, conflicts, paused, closedGates, components, heartbeat, deadTuples,
 		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, unconfirmed, untaken, eventsHeld,
 		wraparound, clockOffset, up, statsAge,
 	} {
@@ -224,6 +227,7 @@ func collectRails(ch chan<- prometheus.Metric, all []reader.RailGauges) {
 		gauge(ch, depth, float64(rail.Depth), rail.RailType)
 		gauge(ch, railRelayers, float64(rail.Relayers), rail.RailType)
 		gauge(ch, oldestDue, rail.OldestDue.Seconds(), rail.RailType)
+		gauge(ch, oldestFree, rail.OldestFree.Seconds(), rail.RailType)
 		gauge(ch, unknown, float64(rail.Unknown), rail.RailType)
 		gauge(ch, orderBlocked, float64(rail.OrderBlocked), rail.RailType)
 		gauge(ch, orderBlockedAge, rail.OrderBlockedFor.Seconds(), rail.RailType)
@@ -249,6 +253,7 @@ func boundRails(all []reader.RailGauges) []reader.RailGauges {
 		rest.OrderBlocked += rail.OrderBlocked
 		rest.OrderBlockedFor = max(rest.OrderBlockedFor, rail.OrderBlockedFor)
 		rest.OldestDue = max(rest.OldestDue, rail.OldestDue)
+		rest.OldestFree = max(rest.OldestFree, rail.OldestFree)
 		rest.Paused = rest.Paused || rail.Paused
 		rest.PausedByItself = rest.PausedByItself || rail.PausedByItself
 	}

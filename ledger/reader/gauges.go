@@ -58,6 +58,7 @@ type RailGauges struct {
 	Depth          int64 // pending instructions: exact up to DepthMax, above it an estimate
 	Unknown        int64 // of them, those of unknown outcome; at most DepthMax
 	OldestDue      time.Duration
+	OldestFree     time.Duration // of those that no pause of their participant and no blocked line holds
 	Paused         bool
 	PausedByItself bool
 	Relayers       int // running ones that serve it
@@ -234,9 +235,10 @@ func uuidTime(text string) time.Time {
 
 func scanRailGauges(row pgx.CollectableRow) (RailGauges, error) {
 	var g RailGauges
-	var oldestMS, blockedMS int64
-	err := row.Scan(&g.RailType, &g.Paused, &g.PausedByItself, &g.Depth, &g.Unknown, &oldestMS, &g.Relayers,
+	var oldestMS, freeMS, blockedMS int64
+	err := row.Scan(&g.RailType, &g.Paused, &g.PausedByItself, &g.Depth, &g.Unknown, &oldestMS, &freeMS, &g.Relayers,
 		&g.OrderBlocked, &blockedMS)
+	g.OldestFree = time.Duration(freeMS) * time.Millisecond
 	g.OldestDue = time.Duration(oldestMS) * time.Millisecond
 	g.OrderBlockedFor = time.Duration(blockedMS) * time.Millisecond
 	return g, err

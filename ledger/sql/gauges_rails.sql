@@ -1,6 +1,8 @@
 -- Pending instructions by rail, for gauges that are read every few seconds: an index-only count of
 -- at most $1, and one probe for each priority for the longest due row. Unknown outcomes have an
--- index of their own. Also the number of running relayers that serve each rail under the profile in
+-- index of their own. oldest_free_ms is the age of the longest due row that no pause of its participant and no blocked
+-- line holds: the first one of the $1 longest due rows of a priority, or the last one of them if all are held, which is
+-- as old as what may be claimed can be. Also the number of running relayers that serve each rail under the profile in
 -- force, and of the lines of strict order that wait for an operator, with the age of the oldest: not those
 -- to which something has happened since they were advanced last. $2 limit of rails
 WITH lanes AS MATERIALIZED (
@@ -9,6 +11,8 @@ WITH lanes AS MATERIALIZED (
 SELECT r.rail_type, r.paused, r.paused AND r.auto_paused AS auto_paused, d.depth, u.unknown,
   CASE WHEN o.next_attempt_at <= statement_timestamp()
     THEN (extract(epoch FROM statement_timestamp() - o.next_attempt_at) * 1000)::bigint ELSE 0 END AS oldest_due_ms,
+  CASE WHEN c.next_attempt_at <= statement_timestamp()
+    THEN (extract(epoch FROM statement_timestamp() - c.next_attempt_at) * 1000)::bigint ELSE 0 END AS oldest_free_ms,
   (SELECT count(DISTINCT v.worker_id) FROM lanes v WHERE v.rail_type = r.rail_type
     AND v.profile_version = r.profile_version) AS relayers,
   b.heads AS blocked, greatest(extract(epoch FROM statement_timestamp() - b.since) * 1000, 0)::bigint AS blocked_ms
@@ -29,12 +33,27 @@ CROSS JOIN LATERAL (
     ORDER BY p.next_attempt_at
     LIMIT 1) first) o
 CROSS JOIN LATERAL (
-  SELECT count(*) AS heads, min(w.blocked_since) AS since
+  SELECT count(*) AS heads, min(w.blocked_since) AS since, array_agg(w.participant_id) AS participants
   FROM (
-    SELECT h.blocked_since
+    SELECT h.blocked_since, h.participant_id
     FROM {cell}.v_order_heads h
     WHERE h.rail_type = r.rail_type AND h.blocked_by IS NOT NULL AND NOT h.marked
     ORDER BY h.blocked_since
     LIMIT $1) w) b
+CROSS JOIN LATERAL (
+  SELECT min(first.next_attempt_at) AS next_attempt_at
+  FROM (VALUES (0::smallint), (1), (2)) AS v(priority)
+  CROSS JOIN LATERAL (
+    SELECT w.next_attempt_at
+    FROM (
+      SELECT p.next_attempt_at, p.participant_id, row_number() OVER (ORDER BY p.next_attempt_at) AS place
+      FROM {cell}.payment_outbox_pending p
+      WHERE p.rail_type = r.rail_type AND p.priority = v.priority AND p.next_attempt_at <= statement_timestamp()
+      ORDER BY p.next_attempt_at
+      LIMIT $1) w
+    WHERE w.place = $1 OR w.participant_id <> ALL (coalesce(b.participants, '{}'))
+      AND w.participant_id <> ALL (ARRAY(SELECT g.participant_id FROM {cell}.payment_paused_participants g))
+    ORDER BY w.next_attempt_at
+    LIMIT 1) first) c
 ORDER BY r.rail_type
 LIMIT $2
