@@ -36,15 +36,16 @@ const (
 // anything in it, and a definer function of it must not get the owner's rights.
 //
 // Apply is idempotent, and safe while others run it in this database or in others of the
-// cluster. The login must be a superuser: another one can neither revoke every membership nor
-// keep the one by which it would do so, since railhead_owner has no members.
-func Apply(ctx context.Context, conn Beginner, cell string) error {
+// cluster. The login must be a superuser, or an administrator as [Administrator] finds one. It
+// revokes every membership in railhead_owner but those of the administrators who are named and,
+// if it is no superuser, the login's own: without it there would be none the next time.
+func Apply(ctx context.Context, conn Beginner, cell string, administrators ...string) error {
 	m, err := Load()
 	if err != nil {
 		return err
 	}
 	err = retry(ctx, func() error {
-		return inTx(ctx, conn, func(tx pgx.Tx) error { return m.apply(ctx, tx, cell) })
+		return inTx(ctx, conn, func(tx pgx.Tx) error { return m.apply(ctx, tx, cell, administrators) })
 	})
 	if err != nil {
 		return fmt.Errorf("applying the role matrix to cell %s: %w", cell, err)
@@ -52,16 +53,25 @@ func Apply(ctx context.Context, conn Beginner, cell string) error {
 	return nil
 }
 
-func (m Matrix) apply(ctx context.Context, tx pgx.Tx, cell string) error {
+func (m Matrix) apply(ctx context.Context, tx pgx.Tx, cell string, administrators []string) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", applyLock); err != nil {
 		return fmt.Errorf("waiting for another apply: %w", err)
 	}
-	return repairAll(ctx, tx, func() ([]Difference, error) { return m.differences(ctx, tx, cell) })
+	self, err := m.administrator(ctx, tx, cell)
+	if err != nil {
+		return err
+	}
+	named := slices.Concat(administrators, self.Ways)
+	return m.repairAll(ctx, tx, func() ([]Difference, error) { return m.differences(ctx, tx, cell, named) })
 }
 
 // repairAll repairs the differences that compare returns until there are none. It returns
 // an error if there is one that only an operator can repair.
-func repairAll(ctx context.Context, tx pgx.Tx, compare func() ([]Difference, error)) error {
+func (m Matrix) repairAll(ctx context.Context, tx pgx.Tx, compare func() ([]Difference, error)) error {
+	as, err := m.acting(ctx, tx)
+	if err != nil {
+		return err
+	}
 	for range passesMax {
 		found, err := compare()
 		if err != nil || len(found) == 0 {
@@ -71,9 +81,12 @@ func repairAll(ctx context.Context, tx pgx.Tx, compare func() ([]Difference, err
 			return err
 		}
 		for _, d := range found {
-			if _, err := tx.Exec(ctx, d.repair); err != nil {
-				return fmt.Errorf("%s: %w", d.repair, err)
+			if err := as.repair(ctx, d); err != nil {
+				return err
 			}
+		}
+		if err := as.be(ctx, false); err != nil {
+			return err
 		}
 	}
 	left, err := compare()
@@ -111,14 +124,18 @@ func retry(ctx context.Context, f func() error) error {
 // lostRace reports whether a repetition can succeed. XX000 is the SQLSTATE of "tuple
 // concurrently updated", if two sessions change one catalog row.
 func lostRace(err error) bool {
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	switch pgErr.Code {
+	switch stateOf(err) {
 	case "XX000", "40001", "40P01", // catalog row, serialization, deadlock
 		"23505", "42710": // another session made the role: not committed, committed
 		return true
 	}
 	return false
+}
+
+// stateOf is the SQLSTATE of an error of the server, "" of any other.
+func stateOf(err error) string {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pgErr.Code
+	}
+	return ""
 }

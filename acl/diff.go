@@ -44,6 +44,8 @@ type Difference struct {
 	Detail    string // one sentence
 	// repair is the statement that removes the difference; "" if an operator has to check it.
 	repair string
+	// byOwner is set if the owner of the cell runs repair, and not the login itself.
+	byOwner bool
 }
 
 func (d Difference) String() string { return string(d.Code) + ": " + d.Detail }
@@ -63,15 +65,16 @@ type Beginner interface {
 }
 
 // Diff compares the live catalog of a cell with the matrix and returns every difference,
-// in a fixed order. It changes nothing, and any login may run it.
-func Diff(ctx context.Context, conn Beginner, cell string) ([]Difference, error) {
+// in a fixed order. Memberships of the administrators in the owner are none. It changes nothing,
+// and any login may run it.
+func Diff(ctx context.Context, conn Beginner, cell string, administrators ...string) ([]Difference, error) {
 	m, err := Load()
 	if err != nil {
 		return nil, err
 	}
 	var found []Difference
 	err = inTx(ctx, conn, func(tx pgx.Tx) error {
-		found, err = m.differences(ctx, tx, cell)
+		found, err = m.differences(ctx, tx, cell, administrators)
 		return err
 	})
 	if err != nil {
@@ -86,7 +89,9 @@ func inTx(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
 }
 
 // differences returns the differences that Diff reports and Apply repairs.
-func (m Matrix) differences(ctx context.Context, tx pgx.Tx, cell string) ([]Difference, error) {
+func (m Matrix) differences(
+	ctx context.Context, tx pgx.Tx, cell string, administrators []string,
+) ([]Difference, error) {
 	entries, err := collect[entry](ctx, tx, privilegesSQL, cell)
 	if err != nil {
 		return nil, err
@@ -102,7 +107,7 @@ func (m Matrix) differences(ctx context.Context, tx pgx.Tx, cell string) ([]Diff
 	if err != nil {
 		return nil, err
 	}
-	ofMembers, err := m.memberDifferences(ctx, tx)
+	ofMembers, err := m.memberDifferences(ctx, tx, administrators)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +139,7 @@ func (m Matrix) grantDifferences(entries []entry) []Difference {
 			all = append(all, Difference{
 				Code: MissingGrant, Object: g.Object, Grantee: g.Role, Privilege: g.Privilege,
 				Detail: fmt.Sprintf("%s lacks %s on %s: %s", g.Role, g.Privilege, g.Object, g.Reason),
-				repair: "GRANT " + e.target(g.Privilege) + " TO " + g.Role,
+				repair: "GRANT " + e.target(g.Privilege) + " TO " + g.Role, byOwner: true,
 			})
 		}
 	}
@@ -160,7 +165,7 @@ func (m Matrix) grantDifferences(entries []entry) []Difference {
 // the grant option.
 func (m Matrix) excess(e entry, wanted map[key]bool) []Difference {
 	g := Grant{Role: e.Grantee, Privilege: e.Privilege, Object: e.object()}
-	d := Difference{Object: g.Object, Grantee: g.Role, Privilege: g.Privilege}
+	d := Difference{Object: g.Object, Grantee: g.Role, Privilege: g.Privilege, byOwner: true}
 	if wanted[g.key()] && !e.Partition {
 		if !e.Grantable {
 			return nil
@@ -202,7 +207,8 @@ func (m Matrix) defaultDifferences(ctx context.Context, tx pgx.Tx, cell string) 
 			Code: DefaultGrant, Grantee: e.Grantee, Privilege: e.Privilege,
 			Detail: fmt.Sprintf("%s gets %s on new %s %s that %s makes",
 				e.Grantee, e.Privilege, strings.ToLower(e.Noun), where, e.Maker),
-			repair: repair + " REVOKE " + e.Privilege + " ON " + e.Noun + " FROM " + e.Grantee,
+			repair:  repair + " REVOKE " + e.Privilege + " ON " + e.Noun + " FROM " + e.Grantee,
+			byOwner: e.Maker == m.Owner,
 		})
 	}
 	return all, nil

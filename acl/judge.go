@@ -10,9 +10,9 @@ import (
 var differencesSQL string
 
 // DiffSQL returns the comparison of Diff as one statement, for auditors who run it without
-// this program. It contains the matrix, and returns the columns code and detail with a row
-// for each difference. standard_conforming_strings must be on.
-func (m Matrix) DiffSQL(cell string) string {
+// this program, with the same administrators. It contains the matrix, and returns the columns code
+// and detail with a row for each difference. standard_conforming_strings must be on.
+func (m Matrix) DiffSQL(cell string, administrators ...string) string {
 	var names, grants, never []string
 	for _, name := range m.roleNames() {
 		names = append(names, "("+literal(name)+")")
@@ -29,7 +29,7 @@ func (m Matrix) DiffSQL(cell string) string {
 		"{names}", valuesOf(names), "{grants}", valuesOf(grants), "{never}", valuesOf(never), "{owner}", literal(m.Owner),
 		"{privileges}", inline(privilegesSQL, literal(cell)),
 		"{defaults}", inline(defaultsSQL, literal(m.Owner), literal(cell)),
-		"{members}", inline(membersSQL, literal(m.Owner), m.roleArray()),
+		"{members}", inline(membersSQL, literal(m.Owner), m.roleArray(), textArray(administrators)),
 	).Replace(differencesSQL)
 }
 

@@ -24,8 +24,8 @@ type memberOf struct {
 // A login of an operator gets an idle timeout for transactions, unless it has one: other
 // operators wait for the locks of an open transaction.
 //
-// EnsureLogin refuses the owner role, which has no members, and a login that is a
-// superuser.
+// EnsureLogin refuses the owner role, whose members are administrators only, and a login that is
+// a superuser or the session's own.
 func EnsureLogin(ctx context.Context, conn Beginner, login, role, password string) error {
 	m, err := Load()
 	if err != nil {
@@ -42,7 +42,7 @@ func EnsureLogin(ctx context.Context, conn Beginner, login, role, password strin
 	}
 	if err == nil {
 		err = retry(ctx, func() error {
-			return inTx(ctx, conn, func(tx pgx.Tx) error { return ensureLogin(ctx, tx, login, role, password) })
+			return inTx(ctx, conn, func(tx pgx.Tx) error { return m.ensureLogin(ctx, tx, login, role, password) })
 		})
 	}
 	if err != nil {
@@ -51,7 +51,17 @@ func EnsureLogin(ctx context.Context, conn Beginner, login, role, password strin
 	return nil
 }
 
-func ensureLogin(ctx context.Context, tx pgx.Tx, login, role, password string) error {
+func (m Matrix) ensureLogin(ctx context.Context, tx pgx.Tx, login, role, password string) error {
+	if _, err := tx.Exec(ctx, ownGrantsSQL); err != nil {
+		return fmt.Errorf("preparing to make a login: %w", err)
+	}
+	self, err := m.administrator(ctx, tx, "")
+	if err != nil {
+		return err
+	}
+	if login == self.Name || login == self.Session {
+		return errors.New("it is the login that administers the roles")
+	}
 	statements, err := shapeLogin(ctx, tx, login)
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ func (r Rule) forbids(g Grant) bool {
 
 // Matrix has all privileges in a cell. The zero value grants nothing.
 type Matrix struct {
-	Owner string // owns every object and has no members
+	Owner string // owns every object and has no members but administrators
 	Roles []Role // in the order of the file, the owner among them
 	// Grants are sorted by role, object and privilege; a grant on three columns is three.
 	Grants []Grant

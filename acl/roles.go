@@ -11,7 +11,8 @@ import (
 // EnsureRoles creates the missing roles of the matrix and corrects the attributes of the
 // others. Roles belong to the cluster and migrations run as the owner role, so it must run
 // before the first migration of any cell. It is idempotent, and safe while others run it in
-// any database of the cluster.
+// any database of the cluster. A login that is no superuser becomes a member of the owner, as
+// its administrator: see [Administrator].
 func EnsureRoles(ctx context.Context, conn Beginner) error {
 	m, err := Load()
 	if err != nil {
@@ -19,7 +20,14 @@ func EnsureRoles(ctx context.Context, conn Beginner) error {
 	}
 	err = retry(ctx, func() error {
 		return inTx(ctx, conn, func(tx pgx.Tx) error {
-			return repairAll(ctx, tx, func() ([]Difference, error) { return m.roleDifferences(ctx, tx) })
+			if _, err := tx.Exec(ctx, ownGrantsSQL); err != nil {
+				return fmt.Errorf("preparing to make roles: %w", err)
+			}
+			err := m.repairAll(ctx, tx, func() ([]Difference, error) { return m.roleDifferences(ctx, tx) })
+			if err != nil {
+				return err
+			}
+			return m.join(ctx, tx)
 		})
 	})
 	if err != nil {
@@ -71,10 +79,11 @@ func attributeWords() string {
 	return strings.Join(words, " ")
 }
 
-// memberDifferences finds members of the owner, and roles of the matrix that are members of
-// another role: both bypass the grants.
-func (m Matrix) memberDifferences(ctx context.Context, tx pgx.Tx) ([]Difference, error) {
-	entries, err := collect[memberEntry](ctx, tx, membersSQL, m.Owner, m.roleNames())
+// memberDifferences finds members of the owner other than its administrators, and roles of the
+// matrix that are members of another role: both bypass the grants.
+func (m Matrix) memberDifferences(ctx context.Context, tx pgx.Tx, administrators []string) ([]Difference, error) {
+	named := append([]string{}, administrators...) // an empty array, and never a null
+	entries, err := collect[memberEntry](ctx, tx, membersSQL, m.Owner, m.roleNames(), named)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,9 @@ var (
 // SQL returns the whole matrix as a script, for a DBA who reads it and runs it instead of
 // Apply: roles, attributes, default privileges, the revocation of all privileges, and every
 // grant with its reason. It is one transaction, and can be run again. It requires a
-// superuser, the cell's database, and the schema of this build.
-func (m Matrix) SQL(cell string) string {
+// superuser, the cell's database, and the schema of this build. The administrators stay members
+// of the owner.
+func (m Matrix) SQL(cell string, administrators ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "-- Roles and grants of cell %q. Run as a superuser in its database, "+
 		"after the migrations.\nBEGIN;\nSET LOCAL search_path = pg_catalog, pg_temp;\n\n", cell)
@@ -28,7 +29,7 @@ func (m Matrix) SQL(cell string) string {
 		fmt.Fprintf(&b, "-- %s: %s.\n", role.Name, role.For)
 	}
 	b.WriteString(strings.NewReplacer("{roles}", m.roleArray(), "{attributes}", attributeWords()).Replace(makeRolesSQL))
-	b.WriteString(m.takeBack(cell))
+	b.WriteString(m.takeBack(cell, administrators))
 	heading := ""
 	for i := 0; i < len(m.Grants); {
 		g := m.Grants[i]
@@ -49,12 +50,12 @@ func (m Matrix) SQL(cell string) string {
 
 // takeBack returns the part of the script that revokes privileges. It reads the catalog by
 // the same statements as Diff.
-func (m Matrix) takeBack(cell string) string {
+func (m Matrix) takeBack(cell string, administrators []string) string {
 	return strings.NewReplacer(
 		"{owner}", literal(m.Owner),
 		"{privileges}", inline(privilegesSQL, literal(cell)),
 		"{defaults}", inline(defaultsSQL, literal(m.Owner), literal(cell)),
-		"{members}", inline(membersSQL, literal(m.Owner), m.roleArray()),
+		"{members}", inline(membersSQL, literal(m.Owner), m.roleArray(), textArray(administrators)),
 	).Replace(takeBackSQL)
 }
 

@@ -62,7 +62,7 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.failed(w, r, err)
 		return
 	}
-	differences, err := c.reader.RoleDifferences(r.Context(), c.cell.Schema)
+	differences, err := c.reader.RoleDifferences(r.Context(), c.cell.Schema, c.cell.Administrators)
 	if err != nil {
 		c.failed(w, r, err)
 		return
@@ -117,7 +117,7 @@ func (c *Console) proof(w http.ResponseWriter, r *http.Request, _ Person) {
 		c.fail(w, r, problem{http.StatusNotFound, "There is no such proof", "The page of the audit lists them."})
 		return
 	}
-	sql, err := list[0].SQL(proofs.Options{Cell: c.cell.Schema})
+	sql, err := list[0].SQL(proofs.Options{Cell: c.cell.Schema, Administrators: c.cell.Administrators})
 	if err != nil {
 		c.failed(w, r, err)
 		return

@@ -49,7 +49,7 @@ type Reader interface {
 	Tokens(ctx context.Context) ([]reader.ListedToken, bool, error)
 	OperatorLog(ctx context.Context, filter reader.LogFilter) (acts []reader.LoggedAct, more bool, err error)
 	NeverLogged(ctx context.Context, filter reader.LogFilter) (sentences []string, err error)
-	RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error)
+	RoleDifferences(ctx context.Context, cell string, administrators []string) ([]acl.Difference, error)
 	Identity(ctx context.Context) (reader.Identity, error)
 }
 
@@ -90,6 +90,8 @@ type Config struct {
 	// ReportsFolder is where railhead prove --report files the reports of the cell; empty: none are shown. For New
 	// alone, as Cell.
 	ReportsFolder string
+	// Administrators are the logins without superuser that may become the owner. For New alone, as Cell.
+	Administrators []string
 	// DatabaseSizeLimit is the size that the disk of the database can hold, in bytes; 0: it is not known. For New
 	// alone, as Cell.
 	DatabaseSizeLimit int64
@@ -184,7 +186,7 @@ func New(
 ) (*Console, error) {
 	s, err := newSite(config, logins, listen, log, Cell{
 		Schema: config.Cell, Reader: reader, Operator: operator, ReportsFolder: config.ReportsFolder,
-		DatabaseSizeLimit: config.DatabaseSizeLimit,
+		DatabaseSizeLimit: config.DatabaseSizeLimit, Administrators: config.Administrators,
 	})
 	if err != nil {
 		return nil, err

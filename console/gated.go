@@ -176,8 +176,10 @@ func (g gated) NeverLogged(ctx context.Context, filter reader.LogFilter) ([]stri
 	return throughOne(ctx, g, g.reader.NeverLogged, filter)
 }
 
-func (g gated) RoleDifferences(ctx context.Context, cell string) ([]acl.Difference, error) {
-	return throughOne(ctx, g, g.reader.RoleDifferences, cell)
+func (g gated) RoleDifferences(ctx context.Context, cell string, administrators []string) ([]acl.Difference, error) {
+	return through(ctx, g, func(ctx context.Context) ([]acl.Difference, error) {
+		return g.reader.RoleDifferences(ctx, cell, administrators)
+	})
 }
 
 func (g gated) Identity(ctx context.Context) (reader.Identity, error) {

@@ -99,7 +99,7 @@ func (hostileReader) OperatorLog(context.Context, reader.LogFilter) ([]reader.Lo
 func (hostileReader) NeverLogged(context.Context, reader.LogFilter) ([]string, error) {
 	return filled[[]string](), nil
 }
-func (hostileReader) RoleDifferences(context.Context, string) ([]acl.Difference, error) {
+func (hostileReader) RoleDifferences(context.Context, string, []string) ([]acl.Difference, error) {
 	return filled[[]acl.Difference](), nil
 }
 func (hostileReader) Identity(context.Context) (reader.Identity, error) {

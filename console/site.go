@@ -24,8 +24,9 @@ type Cell struct {
 	Schema   string
 	Reader   Reader
 	Operator Operator // nil: the console is read-only, which it is for all cells or for none
-	// ReportsFolder and DatabaseSizeLimit are as in Config, of this cell.
+	// ReportsFolder, Administrators and DatabaseSizeLimit are as in Config, of this cell.
 	ReportsFolder     string
+	Administrators    []string
 	DatabaseSizeLimit int64
 }
 
@@ -55,7 +56,7 @@ type Site struct {
 var settingForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,62}$`)
 
 // NewSite returns a Site of cells, or all faults of its configuration in one error. Run calls listen. The
-// fields of Config for one cell have to be empty: Cell, ReportsFolder and DatabaseSizeLimit.
+// fields of Config for one cell have to be empty: Cell, ReportsFolder, Administrators and DatabaseSizeLimit.
 func NewSite(
 	config Config, logins []Login, cells []Cell, listen func() (net.Listener, error), log *slog.Logger,
 ) (*Site, error) {
@@ -63,7 +64,7 @@ func NewSite(
 	if len(cells) == 0 || len(cells) > cellsMax {
 		b.Refuse("a console shows 1 to %d cells, and not %d", cellsMax, len(cells))
 	}
-	if config.Cell != "" || config.ReportsFolder != "" || config.DatabaseSizeLimit != 0 {
+	if config.Cell != "" || config.ReportsFolder != "" || len(config.Administrators) > 0 || config.DatabaseSizeLimit != 0 {
 		b.Refuse("each of several cells has a schema, a folder of reports and a size limit of its own")
 	}
 	for n, cell := range cells {

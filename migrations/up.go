@@ -260,7 +260,8 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _
 	}
 	err := conn.QueryRow(ctx, `
 		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL,
-			to_regclass($2 || '.schema_migrations') IS NOT NULL, quote_ident($2), pg_is_in_recovery(),
+			EXISTS (SELECT FROM pg_class WHERE relname = 'schema_migrations' AND relnamespace = to_regnamespace($2)),
+			quote_ident($2), pg_is_in_recovery(),
 			getdatabaseencoding()::text, pg_backend_pid()`, OwnerRole, cell).
 		Scan(&ownerThere, &schemaThere, &cellThere, &quoted, &standby, &encoding, &pid)
 	switch {
@@ -284,7 +285,7 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) (pid int32, _
 		}
 	}
 	if _, err := conn.Exec(ctx, "SET ROLE "+OwnerRole); err != nil {
-		return 0, fmt.Errorf("becoming %s (the login needs to be a superuser): %w", OwnerRole, err)
+		return 0, fmt.Errorf("becoming %s (the login needs to be a superuser or an administrator): %w", OwnerRole, err)
 	}
 	return pid, nil
 }

@@ -69,9 +69,10 @@ func guardProofs() []Proof {
 			Shows:      "TRUNCATE fails for every role and login",
 			Expected:   "no such privilege, on any table, of any role or login",
 			Statements: []string{"sql/origin_truncate.sql", "sql/attempts.sql"},
-			script:     judgement("origin_truncate", roleArguments),
-			whole: origin("origin_truncate", func(s *session) []any { return []any{s.roleNames(), s.matrix.Owner} },
-				func(a attempt) bool { return a.Verb == "TRUNCATE" }),
+			script:     administered("origin_truncate"),
+			whole: origin("origin_truncate", func(s *session) []any {
+				return []any{s.roleNames(), s.matrix.Owner, s.options.named()}
+			}, func(a attempt) bool { return a.Verb == "TRUNCATE" }),
 		},
 		{
 			Name: "origin-sequences", Promise: roles,

@@ -28,6 +28,9 @@ type Options struct {
 	InFlightMax time.Duration
 	// Logins, if any, are the logins that may be members of roles, by role.
 	Logins map[string]string
+	// Administrators are the logins without superuser that may become the owner, and the groups by which they may do
+	// more than their own attributes say. Any other that may is a violation.
+	Administrators []string
 	// PageSize is how many instructions share a snapshot; 0 is 2,000.
 	PageSize int
 	// Progress is called at intervals with the progress of a proof that reads much.
@@ -181,7 +184,7 @@ func (s *session) diff(ctx context.Context) ([]acl.Difference, error) {
 	if s.compared {
 		return s.differences, nil
 	}
-	found, err := acl.Diff(ctx, s.conn, s.cell)
+	found, err := acl.Diff(ctx, s.conn, s.cell, s.options.Administrators...)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ type script func(matrix acl.Matrix, o Options) (string, error)
 
 // SQL returns the proof as psql runs it, in one transaction that is rolled back:
 // its last statement returns the violations, one for each row, in the words of a report.
-// No row means that the proof holds. It uses the options Cell, Logins and
-// InFlightMax, and reads all instructions. An error means that Cell is no valid name.
+// No row means that the proof holds. It uses the options Cell, Logins,
+// Administrators and InFlightMax, and reads all instructions. An error means that Cell is no valid name.
 func (p Proof) SQL(o Options) (string, error) {
 	if err := migrations.CheckCell(o.Cell); err != nil {
 		return "", err
@@ -127,10 +127,23 @@ func roleArguments(matrix acl.Matrix) []string {
 	return []string{"ARRAY[" + strings.Join(names, ", ") + "]", literal(matrix.Owner)}
 }
 
+// administrators are the administrators who are no superusers, as an array of SQL.
+func administrators(o Options) string { return "ARRAY[" + list(o.Administrators) + "]::text[]" }
+
+// administered is a judgement by the roles of the matrix, their owner and the administrators.
+func administered(name string) script {
+	return func(matrix acl.Matrix, o Options) (string, error) {
+		return judgement(name, func(matrix acl.Matrix) []string {
+			return append(roleArguments(matrix), administrators(o))
+		})(matrix, o)
+	}
+}
+
 // differences is a script of the comparison with the matrix, of some kinds.
 func differences(codes ...acl.Code) script {
 	return func(matrix acl.Matrix, o Options) (string, error) {
-		return "SELECT d.code || ': ' || d.detail AS violation FROM (\n" + strings.TrimRight(matrix.DiffSQL(o.Cell), "\n") +
+		compared := strings.TrimRight(matrix.DiffSQL(o.Cell, o.Administrators...), "\n")
+		return "SELECT d.code || ': ' || d.detail AS violation FROM (\n" + compared +
 			"\n) d\nWHERE d.code IN (" + list(codes) + ")\n", nil
 	}
 }
@@ -146,8 +159,7 @@ func memberships(matrix acl.Matrix, o Options) (string, error) {
 		expected = "ARRAY[" + list(o.logins()) + "]"
 	}
 	walked, err := judgement("members", func(matrix acl.Matrix) []string {
-		return append(roleArguments(matrix),
-			expected)
+		return append(roleArguments(matrix), expected, administrators(o))
 	})(matrix, o)
 	return compared + "UNION ALL\n" + walked, err
 }

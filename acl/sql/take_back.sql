@@ -34,7 +34,7 @@ BEGIN
 END
 $acl$;
 
--- No role is a member of the owner, and none of these roles is a member of anything.
+-- No role but an administrator is a member of the owner, and none of these roles is a member of anything.
 DO $acl$
 DECLARE
   membership record;

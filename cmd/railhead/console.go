@@ -95,7 +95,7 @@ func (s settings) consoleCell(ctx context.Context, log *slog.Logger) (console.Ce
 	}
 	// A nil Operator, and not a nil *operator.Operator, is a read-only console.
 	cell := console.Cell{Setting: s.Setting, Schema: s.Cell, Reader: reading, ReportsFolder: s.ConsoleReports,
-		DatabaseSizeLimit: s.DatabaseSizeLimit}
+		DatabaseSizeLimit: s.DatabaseSizeLimit, Administrators: listOf(s.Administrators)}
 	if !s.ConsoleOperate {
 		return cell, reading.Close, nil
 	}
@@ -134,6 +134,7 @@ func (s settings) consoleOf(
 		return consoleService{site, certificates}, err
 	}
 	only := cells[0]
+	config.Administrators = only.Administrators
 	config.Cell, config.ReportsFolder, config.DatabaseSizeLimit = only.Schema, only.ReportsFolder, only.DatabaseSizeLimit
 	one, err := console.New(config, logins, only.Reader, only.Operator, listen, log)
 	return consoleService{one, certificates}, err

@@ -20,7 +20,7 @@ func connectionVariables() variables {
 			"that works on several finds the cell with setting WEST by the variable with _WEST at its end, such as " +
 			"RAILHEAD_OPERATOR_URL_WEST.",
 		list: []variable{
-			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles, token: a superuser, and not through PgBouncer"},
+			{"RAILHEAD_ADMIN_URL", "DATABASE_URL", "migrate, roles, token: a superuser or an administrator, and not through PgBouncer"},
 			{"RAILHEAD_INGEST_URL", "DATABASE_URL", "enqueue: a member of railhead_ingest"},
 			{"RAILHEAD_OPERATOR_URL", "DATABASE_URL", "every act of an operator, and those of the console: a member of railhead_operator"},
 			{"RAILHEAD_READER_URL", "DATABASE_URL", "payment, status, lists, console: a member of railhead_readonly"},
@@ -82,10 +82,12 @@ func processVariables() variables {
 		about: "Settings of relayer, reaper, callbacks, api, events and console, unless the text says more.",
 		list: []variable{
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
+			{"RAILHEAD_ADMINISTRATORS", "", "prove, roles, console: the administrators who are no superusers, with commas " +
+				"between; any other member of railhead_owner is a violation"},
 			{"RAILHEAD_CELLS", "", "relayer, reaper, api, console: settings of the cells that the process works for, such as " +
 				"EAST,WEST. Each has its own connection strings, such as RAILHEAD_RELAYER_URL_WEST; RAILHEAD_CELL, " +
-				"RAILHEAD_RAILS_FILE, RAILHEAD_DATABASE_SIZE_LIMIT, the numbers and the assertions can be set for one cell " +
-				"likewise. Without it: one cell"},
+				"RAILHEAD_ADMINISTRATORS, RAILHEAD_RAILS_FILE, RAILHEAD_DATABASE_SIZE_LIMIT, the numbers and the assertions " +
+				"can be set for one cell likewise. Without it: one cell"},
 			{"RAILHEAD_RAILS_FILE", "rails.yaml", "relayer, callbacks: the rails file"},
 			{"RAILHEAD_EVENTS_FILE", "events.yaml", "events: the file of endpoints"},
 			{"RAILHEAD_STATE_DIR", "", "folder in which a component stores what it remembers of the server, for its next " +

@@ -157,7 +157,7 @@ func advice(err error) string {
 		return "Look at it again: railhead payment show ID. If the act is still right by what that prints, repeat it with " +
 			"--row\nand the number of its last row."
 	case state == "42501" && isAdministrators(err):
-		return superuserNeeded
+		return administratorNeeded
 	case state == "42501":
 		return "The login may not do this. Connect as a member of the role that may (railhead help environment),\n" +
 			"or apply the grants: railhead roles apply."
@@ -197,10 +197,11 @@ func serverAdvice(err error, state string) string {
 	}
 }
 
-// superuserNeeded is what to do where the login of an administrator's command may not do it.
-const superuserNeeded = "RAILHEAD_ADMIN_URL has to lead to a superuser (railhead help environment). Where none may " +
-	"be used over the\nnetwork, a database administrator runs the command on the server, or what railhead roles sql and " +
-	"railhead\nmigrate sql print."
+// administratorNeeded is what to do where the login of an administrator's command may not do it.
+const administratorNeeded = "RAILHEAD_ADMIN_URL has to lead to a superuser, or to an administrator, which railhead " +
+	"roles apply makes of a\nlogin with CREATEROLE (docs/operations.md#without-a-superuser). Where neither may be used " +
+	"over the network, a database\nadministrator runs the command on the server, or what railhead roles sql and " +
+	"railhead migrate sql print."
 
 // administrators is an error of a command that connects with RAILHEAD_ADMIN_URL.
 type administrators struct{ error }

@@ -34,8 +34,9 @@ func migrateUpCommand() *cobra.Command {
 			"A migration that does not get its locks within a second is rolled back, so that callers who wait behind it\n" +
 			"get through, and tried again a few seconds later, for --within. Each such try names on stderr the\n" +
 			"transactions that hold a lock.\n\n" +
-			"Connects with RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run: they\n" +
-			"wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
+			"Connects with RAILHEAD_ADMIN_URL as a superuser or an administrator. Any number may run at once, and while\n" +
+			"relayers run: they wait for each other. The roles come first (railhead roles apply), the grants after it\n" +
+			"(again).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, cell, err := adminConfig()

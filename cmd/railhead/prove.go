@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ type proveFlags struct {
 	behaviour     bool
 	inFlightMax   time.Duration
 	logins        map[string]string
+	// administrators are those of the flag.
+	administrators []string
 }
 
 func proveCommand() *cobra.Command {
@@ -58,6 +61,7 @@ func proveCommand() *cobra.Command {
 		"the age up to which an unanswered claim counts as in flight; 0: 15m, or twice the longest claim timeout in use")
 	set.StringToStringVar(&flags.logins, "login", nil,
 		"a login that is expected, as LOGIN=ROLE; repeated, the whole list: any other member fails")
+	administratorFlag(set, &flags.administrators)
 	return command
 }
 
@@ -74,8 +78,8 @@ func proveListCommand(flags *proveFlags) *cobra.Command {
 		Use: "list [NAME...]", Short: "List the proofs; by name, with their SQL",
 		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also their SQL, with\n" +
 			"the cell's name in place: run it in psql as printed, as the role that it names; each row of its result is\n" +
-			"a violation. The SQL contains --login and --in-flight-max. It reads all instructions in one snapshot, and\n" +
-			"has no --since. It needs no database.",
+			"a violation. The SQL contains --login, --administrator and --in-flight-max. It reads all instructions in\n" +
+			"one snapshot, and has no --since. It needs no database.",
 		Example: "  railhead prove list nothing-lost | psql -X \"$RAILHEAD_AUDITOR_URL\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.since != "" {
@@ -90,7 +94,8 @@ func proveListCommand(flags *proveFlags) *cobra.Command {
 				return err
 			}
 			return writeProofs(outputOf(cmd), list, proofs.Options{Cell: s.Cell, Logins: flags.logins,
-				InFlightMax: flags.inFlightMax}, len(args) > 0)
+				Administrators: slices.Concat(flags.administrators, listOf(s.Administrators)),
+				InFlightMax:    flags.inFlightMax}, len(args) > 0)
 		},
 	}
 }
@@ -164,7 +169,8 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 	}
 	report, err := runProofs(cmd.Context(), url, proofs.Options{
 		Cell: s.Cell, Names: names, Since: since, Age: age, Behaviour: flags.behaviour, InFlightMax: flags.inFlightMax,
-		Logins: flags.logins, Build: buildVersion(), Commit: buildCommit(), Progress: progressOn(cmd),
+		Logins: flags.logins, Administrators: slices.Concat(flags.administrators, listOf(s.Administrators)),
+		Build: buildVersion(), Commit: buildCommit(), Progress: progressOn(cmd),
 	})
 	if err != nil {
 		return err

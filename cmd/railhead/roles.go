@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/migrations"
@@ -21,71 +24,128 @@ func rolesCommand() *cobra.Command {
 
 func rolesApplyCommand() *cobra.Command {
 	dryRun := false
+	var administrators []string
 	command := &cobra.Command{
 		Use: "apply", Short: "Create the roles, and make every grant agree with the matrix",
 		Long: "Create the roles, and make every grant agree with the matrix: grants that it does not name are revoked.\n\n" +
-			"Connects with RAILHEAD_ADMIN_URL as a superuser, and does nothing as any other login. Each membership that\n" +
-			"it revokes, in railhead_owner or of one role in another, is printed. In a new database it only creates the\n" +
-			"roles, because there is nothing to grant yet: run it, then railhead migrate up, then it again. It refuses a\n" +
-			"cell that a newer build has migrated.",
+			"Connects with RAILHEAD_ADMIN_URL as a superuser, or as an administrator: a login with CREATEROLE that may\n" +
+			"create a schema in the database. An administrator becomes a member of railhead_owner, and stays one. As any\n" +
+			"other login it does nothing, and says what that lacks. Each other membership in railhead_owner, or of one\n" +
+			"role in another, is revoked and printed. In a new database it only creates the roles, because there is\n" +
+			"nothing to grant yet: run it, then railhead migrate up, then it again. It refuses a cell that a newer build\n" +
+			"has migrated.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
 				if dryRun {
-					found, err := acl.Diff(cmd.Context(), conn, cell)
+					found, err := diffAs(cmd.Context(), conn, cell, administrators)
 					if err != nil {
 						return err
 					}
 					return writeDifferences(outputOf(cmd), found)
 				}
-				// It would end with the memberships of the login itself, without which the next one fails.
-				if conn.PgConn().ParameterStatus("is_superuser") == "off" {
-					return withCode(exitDenied, fmt.Errorf("the login %s is not a superuser: roles apply gives and revokes what "+
-						"only a superuser can, and has done nothing\n%s", conn.Config().User, superuserNeeded))
-				}
-				// What a newer build granted on its functions is no business of this one.
-				if err := migrations.RefuseNewer(cmd.Context(), conn, cell); err != nil {
-					return err
-				}
-				if err := acl.EnsureRoles(cmd.Context(), conn); err != nil {
-					return err
-				}
-				before, err := acl.Diff(cmd.Context(), conn, cell)
-				if err != nil && !errors.Is(err, acl.ErrNoCell) {
-					return err
-				}
-				err = acl.Apply(cmd.Context(), conn, cell)
-				if errors.Is(err, acl.ErrNoCell) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "the roles exist; cell %s has no schema yet: run railhead migrate up, then "+
-						"railhead roles apply again\n", cell)
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				for _, d := range before {
-					if d.Code == acl.ExtraMember {
-						fmt.Fprintf(cmd.ErrOrStderr(), "revoked: %s\n", d.Detail)
-					}
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "roles and grants of cell %s agree with the matrix\n", cell)
-				return nil
+				return applyRoles(cmd, conn, cell, administrators)
 			})
 		},
 	}
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what differs, change nothing")
+	administratorFlag(command.Flags(), &administrators)
 	return command
 }
 
+// administratorFlag adds the flag that names administrators who are no superusers.
+func administratorFlag(set *pflag.FlagSet, administrators *[]string) {
+	set.StringSliceVar(administrators, "administrator", nil,
+		"a login without superuser that may become railhead_owner; repeated, with those of RAILHEAD_ADMINISTRATORS")
+}
+
+// administratorsOf are the administrators of the flag and of the environment.
+func administratorsOf(flag []string) ([]string, error) {
+	s, err := readSettings()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(flag, listOf(s.Administrators)), nil
+}
+
+func applyRoles(cmd *cobra.Command, conn *pgx.Conn, cell string, flag []string) error {
+	ctx, says := cmd.Context(), cmd.ErrOrStderr()
+	self, err := acl.Administrator(ctx, conn, cell)
+	if errors.Is(err, acl.ErrLacks) {
+		return withCode(exitDenied, fmt.Errorf("roles apply has done nothing: %w", err))
+	}
+	if err != nil {
+		return err
+	}
+	administrators, err := administratorsOf(flag)
+	if err != nil {
+		return err
+	}
+	// What a newer build granted on its functions is no business of this one.
+	if err := migrations.RefuseNewer(ctx, conn, cell); err != nil {
+		return err
+	}
+	if err := acl.EnsureRoles(ctx, conn); err != nil {
+		return err
+	}
+	before, err := diffAs(ctx, conn, cell, flag)
+	if err != nil && !errors.Is(err, acl.ErrNoCell) {
+		return err
+	}
+	err = acl.Apply(ctx, conn, cell, administrators...)
+	switch {
+	case errors.Is(err, acl.ErrNoCell):
+		fmt.Fprintf(says, "the roles exist; cell %s has no schema yet: run railhead migrate up, then "+
+			"railhead roles apply again\n", cell)
+	case err != nil:
+		return err
+	default:
+		for _, line := range revokedOf(before) {
+			fmt.Fprintf(says, "revoked: %s\n", line)
+		}
+		fmt.Fprintf(says, "roles and grants of cell %s agree with the matrix\n", cell)
+	}
+	if self != "" {
+		fmt.Fprintf(says, "%s is an administrator: it may become %s, and railhead prove fails unless --administrator or "+
+			"RAILHEAD_ADMINISTRATORS names it\n", oneLine(self), migrations.OwnerRole)
+	}
+	return nil
+}
+
+// revokedOf are the memberships that a difference was about, each once: several logins may have granted it.
+func revokedOf(before []acl.Difference) []string {
+	var lines []string
+	for _, d := range before {
+		if d.Code == acl.ExtraMember {
+			lines = append(lines, d.Detail)
+		}
+	}
+	return slices.Compact(lines)
+}
+
+// diffAs compares the catalog with the matrix. The login of an administrator is one of those that are expected.
+func diffAs(ctx context.Context, conn *pgx.Conn, cell string, flag []string) ([]acl.Difference, error) {
+	administrators, err := administratorsOf(flag)
+	if err != nil {
+		return nil, err
+	}
+	own, err := acl.OwnWays(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	return acl.Diff(ctx, conn, cell, slices.Concat(administrators, own)...)
+}
+
 func rolesDiffCommand() *cobra.Command {
-	return &cobra.Command{
+	var administrators []string
+	command := &cobra.Command{
 		Use: "diff", Short: "Compare the live catalog with the matrix; exit code 8 if they differ",
 		Long: "Compare the live catalog with the matrix. Every difference is a line; any of them makes the exit code 8.\n" +
 			"Connects with RAILHEAD_ADMIN_URL, as any login that may read the catalog. It changes nothing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
-				found, err := acl.Diff(cmd.Context(), conn, cell)
+				found, err := diffAs(cmd.Context(), conn, cell, administrators)
 				if err != nil {
 					return err
 				}
@@ -100,6 +160,8 @@ func rolesDiffCommand() *cobra.Command {
 			})
 		},
 	}
+	administratorFlag(command.Flags(), &administrators)
+	return command
 }
 
 func writeDifferences(o output, found []acl.Difference) error {
@@ -132,10 +194,11 @@ func writeDifferences(o output, found []acl.Difference) error {
 }
 
 func rolesSQLCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "sql", Short: "Print the whole matrix as a script for a database administrator",
-		Long: "Print the whole matrix as one script that can be read and run instead of railhead roles apply.\n" +
-			"It needs no database.",
+	var administrators []string
+	command := &cobra.Command{
+		Use: "sql", Short: "Print the whole matrix as a script for a superuser",
+		Long: "Print the whole matrix as one script that a superuser can read and run instead of railhead roles apply.\n" +
+			"Administrators that are named stay members of railhead_owner. It needs no database.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
@@ -146,9 +209,12 @@ func rolesSQLCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return outputOf(cmd).text("%s", matrix.SQL(s.Cell))
+			named := slices.Concat(administrators, listOf(s.Administrators))
+			return outputOf(cmd).text("%s", matrix.SQL(s.Cell, named...))
 		},
 	}
+	administratorFlag(command.Flags(), &administrators)
+	return command
 }
 
 // passwordBytesMax bounds a password file.
@@ -162,7 +228,7 @@ func rolesLoginCommand() *cobra.Command {
 		Long: "Create a login that is a member of exactly one role of the matrix, or change an existing one\n" +
 			"accordingly.\n\n" +
 			"The password comes from a variable or a file, never from the command line, and reaches the server as a\n" +
-			"verifier. Connects with RAILHEAD_ADMIN_URL as a superuser.",
+			"verifier. Connects with RAILHEAD_ADMIN_URL as a superuser or an administrator.",
 		Example: "  railhead roles login ingest_api --role railhead_ingest --password-env INGEST_PASSWORD\n" +
 			"  railhead roles login metrics --role railhead_readonly --no-password",
 		Args: cobra.ExactArgs(1),

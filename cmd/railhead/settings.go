@@ -28,17 +28,19 @@ type settings struct {
 
 	Cell        string `env:"RAILHEAD_CELL" envDefault:"railhead" cell:"may"`
 	DatabaseURL string `env:"DATABASE_URL" cell:"own"`
-	// migrate, roles, token: a superuser
-	AdminURL     string `env:"RAILHEAD_ADMIN_URL" cell:"own"`
-	IngestURL    string `env:"RAILHEAD_INGEST_URL" cell:"own"`    // enqueue: a member of railhead_ingest
-	RelayerURL   string `env:"RAILHEAD_RELAYER_URL" cell:"own"`   // a member of railhead_executor
-	ReaperURL    string `env:"RAILHEAD_REAPER_URL" cell:"own"`    // a member of railhead_executor
-	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL" cell:"own"`  // a member of railhead_operator
-	ReaderURL    string `env:"RAILHEAD_READER_URL" cell:"own"`    // payment show, status, console: a member of railhead_readonly
-	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL" cell:"own"` // a member of railhead_callbacks
-	APIURL       string `env:"RAILHEAD_API_URL" cell:"own"`       // a member of railhead_api
-	EventsURL    string `env:"RAILHEAD_EVENTS_URL" cell:"own"`    // a member of railhead_events
-	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL" cell:"own"`   // prove: a member of railhead_auditor
+	// migrate, roles, token: a superuser, or an administrator
+	AdminURL string `env:"RAILHEAD_ADMIN_URL" cell:"own"`
+	// prove, roles, console: the logins without superuser that may become the owner
+	Administrators string `env:"RAILHEAD_ADMINISTRATORS" cell:"may"`
+	IngestURL      string `env:"RAILHEAD_INGEST_URL" cell:"own"`    // enqueue: a member of railhead_ingest
+	RelayerURL     string `env:"RAILHEAD_RELAYER_URL" cell:"own"`   // a member of railhead_executor
+	ReaperURL      string `env:"RAILHEAD_REAPER_URL" cell:"own"`    // a member of railhead_executor
+	OperatorURL    string `env:"RAILHEAD_OPERATOR_URL" cell:"own"`  // a member of railhead_operator
+	ReaderURL      string `env:"RAILHEAD_READER_URL" cell:"own"`    // payment show, status, console: a member of railhead_readonly
+	CallbacksURL   string `env:"RAILHEAD_CALLBACKS_URL" cell:"own"` // a member of railhead_callbacks
+	APIURL         string `env:"RAILHEAD_API_URL" cell:"own"`       // a member of railhead_api
+	EventsURL      string `env:"RAILHEAD_EVENTS_URL" cell:"own"`    // a member of railhead_events
+	AuditorURL     string `env:"RAILHEAD_AUDITOR_URL" cell:"own"`   // prove: a member of railhead_auditor
 	// the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api, events and console
 	MetricsURL string `env:"RAILHEAD_METRICS_URL" cell:"own"`
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.

@@ -50,6 +50,8 @@ var elsewhere = []struct {
 	{page: "docs/console.md", begins: "make screenshots ", because: "it needs Chromium, and an installation of its own"},
 	{page: "docs/console.md", begins: "make console-scale ", because: "it needs Chromium and 8 GB of disk"},
 	{page: "docs/operations.md", begins: "RAILHEAD_RELAYER_URL='postgres://relayer@pooler:6432", whole: true, because: "settings of a process behind PgBouncer; make faults runs one"},
+	{page: "docs/operations.md", begins: "railhead prove --administrator", whole: true, because: "it needs a server whose superuser is another's; TestAdministratorInstalls of the command has one"},
+	{page: "docs/operations.md", begins: "pg_dump -Fc --schema", whole: true, because: "it needs two servers; TestAdministratorRestores of the command has them"},
 	{page: "docs/operations.md", begins: "# each database host", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
 	{page: "docs/operations.md", begins: "# db1", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},
 	{page: "docs/operations.md", begins: "# db2, ", whole: true, because: "a highly available cell; testbed/ha runs it word by word"},

@@ -13,7 +13,9 @@ import (
 
 // RoleDifferences compares the live catalog of the cell with the role matrix of this build, as
 // acl.Diff does.
-func (r *Reader) RoleDifferences(ctx context.Context, cell string) (found []acl.Difference, err error) {
+func (r *Reader) RoleDifferences(
+	ctx context.Context, cell string, administrators []string,
+) (found []acl.Difference, err error) {
 	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: store.ReadSQL + "; " + store.LocalPath})
 	if err != nil {
 		return nil, fmt.Errorf("beginning to read: %w", err)
@@ -24,5 +26,5 @@ func (r *Reader) RoleDifferences(ctx context.Context, cell string) (found []acl.
 	if err != nil {
 		return nil, fmt.Errorf("bounding the comparison: %w", err)
 	}
-	return acl.Diff(ctx, tx, cell)
+	return acl.Diff(ctx, tx, cell, administrators...)
 }

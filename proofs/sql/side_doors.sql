@@ -15,6 +15,7 @@ extension_members AS (
 -- Functions outside the cell that run with their owner's rights, and whether their text names it.
 definers AS (
   SELECT p.oid, p.oid::regprocedure::text AS name, p.pronamespace, p.proowner, o.rolsuper,
+    o.rolsuper OR pg_has_role(p.proowner, cell.nspowner, 'MEMBER') AS masters,
     coalesce(p.proacl, acldefault('f', p.proowner)) AS acl,
     p.proowner = cell.nspowner OR p.prosrc ~ '\m{cell}\.'
       OR coalesce(pg_get_function_sqlbody(p.oid) ~ '\m{cell}\.', false)
@@ -31,7 +32,7 @@ definers AS (
 -- The others, whose text shows nothing, as statements that it composes do not: those that a login of
 -- the roles may call and whose owner has rights in the cell that the login has not.
 opaque AS (
-  SELECT d.name, d.proowner, d.rolsuper, r.rolname AS login, bool_or(x.grantee <> 0) AS granted
+  SELECT d.name, d.proowner, d.rolsuper, d.masters, r.rolname AS login, bool_or(x.grantee <> 0) AS granted
   FROM definers d
   CROSS JOIN LATERAL aclexplode(d.acl) x
   JOIN pg_catalog.pg_roles r ON x.grantee = 0 OR pg_has_role(r.oid, x.grantee, 'MEMBER')
@@ -42,7 +43,7 @@ opaque AS (
       WHERE o.rolname = ANY ($1::text[]) AND pg_has_role(r.oid, o.oid, 'MEMBER'))
     AND EXISTS (SELECT FROM pg_catalog.pg_roles o
       WHERE o.rolname = ANY ($1::text[]) AND pg_has_role(d.proowner, o.oid, 'MEMBER'))
-  GROUP BY 1, 2, 3, 4
+  GROUP BY 1, 2, 3, 4, 5
 )
 SELECT 'seen' AS what, format('%s relations of the cell', count(*)) AS line, count(*) AS n FROM relations
 UNION ALL
@@ -87,17 +88,18 @@ FROM definers d
 WHERE d.named
 UNION ALL
 -- What every login may call is a note: administrators have such functions for purposes of their own.
-SELECT 'offence', format('function %s outside the cell runs with the rights of the superuser %s, and a grant lets %s '
-  'call it', o.name, quote_ident(pg_get_userbyid(o.proowner)), string_agg(quote_ident(o.login), ', ' ORDER BY o.login)),
+SELECT 'offence', format('function %s outside the cell runs with the rights of %s, and a grant lets %s call it',
+  o.name, CASE WHEN o.rolsuper THEN 'the superuser ' ELSE 'the administrator ' END
+  || quote_ident(pg_get_userbyid(o.proowner)), string_agg(quote_ident(o.login), ', ' ORDER BY o.login)),
   1
 FROM opaque o
-WHERE o.rolsuper AND o.granted
-GROUP BY o.name, o.proowner
+WHERE o.masters AND o.granted
+GROUP BY o.name, o.proowner, o.rolsuper
 UNION ALL
 SELECT 'note', format('a login of the roles may call functions outside the cell that run with the rights of superusers '
   'or of other logins, %s: %s%s', count(*), array_to_string((array_agg(o.name || ' of ' || quote_ident(pg_get_userbyid(
   o.proowner)) ORDER BY o.name))[1:10], ', '), CASE WHEN count(*) > 10 THEN ', and others' END), 1
-FROM (SELECT DISTINCT q.name, q.proowner FROM opaque q WHERE NOT (q.rolsuper AND q.granted)) o
+FROM (SELECT DISTINCT q.name, q.proowner FROM opaque q WHERE NOT (q.masters AND q.granted)) o
 HAVING count(*) > 0
 UNION ALL
 SELECT 'offence', format('%s references %s from outside the cell', k.conrelid::regclass, r.name), 1
