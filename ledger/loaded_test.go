@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,6 +89,28 @@ func TestLoadedRows(t *testing.T) {
 				WHERE accepted_at IS NULL`), "NEW_TIMELINE")
 		})
 	}
+}
+
+// TestSuspensionFromADump: a dump that was made while a suspension was open brings it along. A lane that went on in
+// another one, or in none, claims nothing by it.
+func TestSuspensionFromADump(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.enqueue()
+	server, err := d.exec.CheckServer(t.Context())
+	d.must(err)
+	d.must(d.exec.Suspend(t.Context(), "worker", outbox.CauseNewTimeline, "on timeline 2", server.Now))
+	goesOn := lane("bank", 8, 0)
+	goesOn.GoesOn = true
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '9 days',
+		opened_at = opened_at - interval '9 days', known_until = known_until - interval '9 days'`)
+	loads(d.Cell, "payment_accepted_timelines")
+	for _, l := range []outbox.Lane{lane("bank", 8, 0), goesOn} {
+		same(t, fmt.Sprintf("claimed by a lane that goes on: %t", l.GoesOn), len(d.claim(l)), 0)
+	}
+	// The guards find it, and it is one of this start.
+	d.must(d.exec.Suspend(t.Context(), "worker", outbox.CauseNewTimeline, "never accepted", server.Now))
+	same(t, "claimed after it was judged", len(d.claim(goesOn)), 1)
 }
 
 // TestCopyOfADatabase: what PostgreSQL copies is no longer accepted.

@@ -160,7 +160,7 @@ func TestOrderNextBehindALetter(t *testing.T) {
 	q.awayFromTheRotation()
 	first, second := q.put("p1"), q.put("p1")
 	one := q.only("the first", first)
-	q.do(`SELECT railhead.open_dead_letters(ARRAY[$1::uuid], ARRAY['CONFLICT'], ARRAY['a test'])`, [16]byte(first))
+	q.do(`SELECT railhead.open_conflict($1, 'a test')`, [16]byte(first))
 	q.none("it has a letter", done(one))
 	same(t, "head", q.head("p1"), "1 CONFLICT")
 	q.do(`SELECT railhead.resolve_payment($1, true, 'ref-' || $1::uuid, current_date, 'a statement', 'a test')`,

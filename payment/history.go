@@ -14,7 +14,7 @@ type Row struct {
 	Answers        int       // the number of the claim that it answers; 0: none
 	ClaimedAt      time.Time // of the claim that it is or answers, even if a restore lost that claim; zero: none
 	Result         Result    // Executed on LATE_OUTCOME rows that prove execution
-	Reference      string
+	Reference      string    // as a reader sees it
 	ErrorCode      string
 	OutcomeUnknown bool
 	Provisional    bool

@@ -108,6 +108,7 @@ func (l *loader) letters() ([]any, func()) {
 	var d letter
 	return []any{
 		&id, &d.reason, &d.status, &d.instruction, &d.participant, &d.rail, &d.misstated, &d.closedByAct,
+		&d.reopened,
 	}, func() { l.of(id).letter = new(d) }
 }
 

@@ -90,6 +90,9 @@ func (i *instruction) proveLetter(t *tally) {
 		reason == payment.DeadOutcomeUnknown && last.state.HasEnded():
 		t.offend("%s: its open dead letter says %s, and its last row, %d, is %s", i.id, d.reason, last.no, last.state)
 	}
+	if d.reopened {
+		t.offend("%s: its open dead letter says %s, and an operator closed it after its last failure", i.id, d.reason)
+	}
 	if d.misstated {
 		t.offend("%s: its open dead letter has an amount that none of its payloads has", i.id)
 	}

@@ -187,7 +187,7 @@ type waiting struct {
 // amount is that of no payload of the instruction.
 type letter struct {
 	reason, status, instruction, participant, rail string
-	misstated, closedByAct                         bool
+	misstated, closedByAct, reopened               bool
 }
 
 func (l *letter) open() bool {

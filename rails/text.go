@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -64,15 +66,16 @@ func plain(text string, limit int) bool {
 
 // CleanReference returns a rail's reference as it is stored and compared, which is as a reader sees
 // it: without surrounding blanks, since one answer may pad what another does not, with plain spaces
-// for the blanks within it, and without other characters that are not seen. It returns the empty
-// string for a reference that can't be stored: with a control character, of more than MaxReference
-// bytes, or of which nothing is seen. The function clean_reference of a cell is the same rule.
+// for the blanks within it, without other characters that are not seen, and with a letter and its
+// accent as one character where Unicode has it (NFC). It returns the empty string for a reference
+// that can't be stored: with a control character, of more than MaxReference bytes, or of which
+// nothing is seen. The function clean_reference of a cell is the same rule.
 func CleanReference(text string) string {
 	text = strings.TrimSpace(text)
 	if !plain(text, MaxReference) {
 		return ""
 	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
+	text = norm.NFC.String(strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
@@ -81,7 +84,11 @@ func CleanReference(text string) string {
 		default:
 			return r
 		}
-	}, text))
+	}, text)))
+	if len(text) > MaxReference {
+		return ""
+	}
+	return text
 }
 
 // PlainCode reports whether text can be stored as a rail's code.

@@ -25,7 +25,8 @@
 --
 -- A lane claims nothing from rows that were not accepted. The guard of a relayer looks at the server every few seconds,
 -- and a dump may be loaded, or a copied database put in the place of this one, between two looks. So a lane goes on
--- only while a suspension is open: a dump that is loaded meanwhile may not have the one by which it was judged.
+-- only while a suspension of this start of the server is open: a dump that is loaded meanwhile may not have the one by
+-- which it was judged, or may bring one that was open when it was made. One of another start is taken over soon.
 --
 -- A lane claims nothing under a profile version other than the one in force: the rules about proof
 -- and re-sends that its worker applies have changed.
@@ -52,7 +53,11 @@ WITH lane AS MATERIALIZED (
   WHERE NOT EXISTS (
     SELECT FROM {cell}.payment_rails r
     WHERE r.rail_type IN ('*', l.rail_type) AND (r.paused OR r.profile_version <> l.profile_version))
-    AND CASE WHEN EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) THEN l.goes_on
+    AND CASE (
+        SELECT s.server_started_at = pg_postmaster_start_time()
+        FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
+      WHEN true THEN l.goes_on
+      WHEN false THEN false
       ELSE (SELECT {cell}.rows_are_accepted()) END
 ),
 --ordered: line AS MATERIALIZED (

@@ -1,7 +1,9 @@
 -- Instructions to which a reference may refer. Six indexes are probed, and nothing else is
--- read. An instruction that is not in the registry, and so was never enqueued, is found by its
--- outbox_id, from any row of it. One that was enqueued in another cell, before its participant was moved
--- to this one, is found by its outbox_id and instruction_id: cells are then those that had its bucket.
+-- read. A rail's reference is looked for as it was given, and as clean_reference has it, but for
+-- accents: it may be pasted from a page of the bank. An instruction that is not in the registry, and so
+-- was never enqueued, is found by its outbox_id, from any row of it. One that was enqueued in another cell,
+-- before its participant was moved to this one, is found by its outbox_id and instruction_id: cells are
+-- then those that had its bucket.
 -- $1 outbox_id or null, $2 the reference, $3 limit of each, $4 rail_key or null
 SELECT DISTINCT ON (f.outbox_id) f.outbox_id, f.found_by, k.instruction_id, k.idempotency_key, k.participant_id,
   k.sequence_id, k.created_at, k.cells
@@ -22,7 +24,8 @@ FROM (
   UNION ALL
   (SELECT a.outbox_id, 'rail_reference'
    FROM {cell}.payment_outbox_attempts a
-   WHERE a.rail_reference = $2
+   WHERE a.rail_reference IN ($2,
+     btrim(regexp_replace(regexp_replace($2, E'[{blanks}]', ' ', 'g'), E'[{unseen}]', '', 'g')))
    LIMIT $3)
   UNION ALL
   (SELECT i.outbox_id, 'instruction_id'

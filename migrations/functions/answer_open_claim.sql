@@ -21,7 +21,7 @@
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 if the number is taken.
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, and what send_may_be_forgotten,
 --          may_be_forgotten_until, standing_sends, refused_and_executed, executed_twice, rail_keeps_one_outcome,
---          acceptance_of_sends, rests_on_acceptance and open_dead_letters read.
+--          acceptance_of_sends, rests_on_acceptance, open_dead_letters and open_conflict read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
 --          payment_order_marks.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
@@ -42,6 +42,7 @@ DECLARE
   found_none boolean := o.result = 'NOT_FOUND' AND o.next_action = 'SEND'; -- "no such payment" is accepted
   next_no  integer := last_no + 1;
   spent    text; -- the code of a refusal that ended the rail key
+  reference text COLLATE "C"; -- of the execution: its own, else that of the proof
   told     record; -- reported sends that a restore forgot
   earlier  boolean := false; -- the claim is older than a failover, which its worker may not have noticed
   forgotten_at timestamptz; -- when the failover may first have forgotten a send
@@ -62,15 +63,16 @@ BEGIN
     o.outcome_unknown := true;
     o.provisional := true;
   END IF;
+  reference := {cell}.clean_reference(coalesce(CASE WHEN executes THEN o.rail_reference END, proof.rail_reference));
   SELECT coalesce(bool_or(a.result = 'REFUSED' AND (claim.state = 'DISPATCHING' OR a.attempt_no > proof.attempt_no
     OR NOT EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts send
       JOIN {cell}.payment_outbox_attempts answer ON answer.outbox_id = o.outbox_id
         AND answer.answers_attempt_no = send.attempt_no
       WHERE send.outbox_id = o.outbox_id AND send.state = 'DISPATCHING'
-        AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = a.rail_reference))), false),
-    coalesce(bool_or(a.result = 'EXECUTED' AND a.rail_reference <> coalesce(CASE WHEN executes
-      THEN o.rail_reference END, proof.rail_reference)), false)
+        AND answer.result IN ({send_refusing_results})
+        AND {cell}.clean_reference(answer.rail_reference) = {cell}.clean_reference(a.rail_reference)))), false),
+    coalesce(bool_or(a.result = 'EXECUTED' AND {cell}.clean_reference(a.rail_reference) <> reference), false)
   INTO refused_since, two_references
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no AND a.state = 'LATE_OUTCOME';
@@ -92,8 +94,8 @@ BEGIN
         OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, false)
       OR {cell}.rests_on_acceptance(o.outbox_id)
     THEN
-      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
-        ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE coalesce(o.error_code, o.rail_code) END]);
+      PERFORM {cell}.open_conflict(o.outbox_id,
+        CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE coalesce(o.error_code, o.rail_code) END);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'SETTLED';
@@ -167,8 +169,7 @@ BEGIN
       OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no)
         OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, o.claim_no IS NOT NULL)
     THEN
-      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
-        ARRAY[CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END]);
+      PERFORM {cell}.open_conflict(o.outbox_id, CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'IN';

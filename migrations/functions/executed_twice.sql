@@ -19,7 +19,8 @@ BEGIN
     SELECT EXISTS (
       SELECT FROM e one
       JOIN e other ON other.claimed_at < one.claimed_at
-      WHERE greatest(one.attempt_no, other.attempt_no) > $2 AND (one.rail_reference = other.rail_reference) IS NOT TRUE
+      WHERE greatest(one.attempt_no, other.attempt_no) > $2
+        AND ({cell}.clean_reference(one.rail_reference) = {cell}.clean_reference(other.rail_reference)) IS NOT TRUE
         AND one.claimed_at - other.claimed_at >= {cell}.rail_knows_keys_for($1)));
 END
 $$;

@@ -1,20 +1,24 @@
 -- open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) -> void
---   Opens the dead letter of each instruction, or reopens it with the new reason. A letter that is
---   already open keeps its opened_at. An open CONFLICT keeps its reason, because an operator has to
+--   Opens the dead letter of each instruction, or reopens it with the new reason: one that is closed only
+--   if the instruction has a row that is newer than the close, or has to be quarantined. A letter that
+--   is already open keeps its opened_at. An open CONFLICT keeps its reason, because an operator has to
 --   compare the contradiction whatever came later. So does TAMPERED, if the row is then
 --   quarantined, or was inquired about and is still unknown. A forged instruction, which was never
 --   registered, gets a letter too, under its outbox_id if none of its rows names an instruction.
 --
---   FAILED and EXPIRED, by which an operator may have it sent again, are taken only where the last row is FAILED: for
---   any other the letter says OUTCOME_UNKNOWN. Components open letters by this function alone, with the rights of the
---   owner; they can't write into one.
+--   A reason is taken only where the rows say the same: FAILED and EXPIRED, by which an operator may have it sent
+--   again, where the last row is FAILED; CONFLICT where the last row contradicts earlier ones (open_conflict);
+--   TAMPERED where some row has that result; UNCLAIMABLE where the pending row is quarantined, which is never due.
+--   For any other the letter says FAILED if the last row is FAILED, and else OUTCOME_UNKNOWN. Components open letters
+--   by this function alone, with the rights of the owner; they can't write into one.
 --
 --   Amount, attempts and the last answer of the rail are copied from the rows, which leave the
---   archive before the letter does. A row that contradicts earlier ones is recorded in
---   payment_outbox_contradictions. Callers that wait for the outcome are notified.
--- reads:   payment_outbox_keys, payment_outbox_instructions, payment_outbox_attempts, payment_outbox_pending.
--- writes:  payment_dead_letters, payment_outbox_contradictions.   locks: the letters' rows, in the order of outbox_id.
--- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim, resolve_payment.
+--   archive before the letter does. Callers that wait for the outcome are notified.
+-- reads:   payment_outbox_keys, payment_outbox_instructions, payment_outbox_attempts, payment_outbox_pending,
+--          payment_outbox_contradictions.
+-- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
+-- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim, resolve_payment,
+--            open_conflict.
 CREATE OR REPLACE FUNCTION {cell}.open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -30,12 +34,26 @@ BEGIN
     left(w.payload ->> 'currency', 20), c.n, c.first_at, c.last_at, said.rail_code, said.error_message
   FROM (
     SELECT u.outbox_id, u.error_code, CASE
-      WHEN u.reason IN ({unpaid_reasons}) AND (
-        SELECT a.state FROM {cell}.payment_outbox_attempts a
+      WHEN CASE
+        WHEN u.reason IN ({unpaid_reasons}) THEN last.failed
+        WHEN u.reason = 'CONFLICT' THEN EXISTS (
+          SELECT FROM {cell}.payment_outbox_contradictions c
+          WHERE c.outbox_id = u.outbox_id AND c.attempt_no = (
+            SELECT max(a.attempt_no) FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = u.outbox_id))
+        WHEN u.reason = 'TAMPERED' THEN EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = u.outbox_id AND a.result = 'TAMPERED')
+        WHEN u.reason = 'UNCLAIMABLE' THEN EXISTS (
+          SELECT FROM {cell}.payment_outbox_pending p
+          WHERE p.outbox_id = u.outbox_id AND p.next_attempt_at = 'infinity')
+        ELSE NOT last.failed END THEN u.reason
+      WHEN last.failed THEN 'FAILED'
+      ELSE 'OUTCOME_UNKNOWN' END AS reason
+    FROM unnest($1, $2, $3) AS u(outbox_id, reason, error_code)
+    CROSS JOIN LATERAL (
+      SELECT coalesce((
+        SELECT a.state = 'FAILED' FROM {cell}.payment_outbox_attempts a
         WHERE a.outbox_id = u.outbox_id AND a.state <> 'LATE_OUTCOME'
-        ORDER BY a.attempt_no DESC LIMIT 1) IS DISTINCT FROM 'FAILED' THEN 'OUTCOME_UNKNOWN'
-      ELSE u.reason END AS reason
-    FROM unnest($1, $2, $3) AS u(outbox_id, reason, error_code)) l
+        ORDER BY a.attempt_no DESC LIMIT 1), false) AS failed) last) l
   LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = l.outbox_id
   CROSS JOIN LATERAL (
     (SELECT a.instruction_id, a.participant_id, a.rail_type
@@ -77,18 +95,12 @@ BEGIN
     error_message = excluded.error_message,
     status = 'pending',
     opened_at = CASE WHEN d.status IN ({closed_letters}) THEN excluded.opened_at ELSE d.opened_at END,
-    updated_at = excluded.updated_at;
-  IF 'CONFLICT' = ANY ($2) THEN
-    -- The contradicting row is the last one, because its writer opens the letter.
-    INSERT INTO {cell}.payment_outbox_contradictions (outbox_id, attempt_no)
-    SELECT l.outbox_id, a.attempt_no
-    FROM unnest($1, $2) AS l(outbox_id, reason)
-    CROSS JOIN LATERAL (
-      SELECT t.attempt_no FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = l.outbox_id
-        ORDER BY t.attempt_no DESC LIMIT 1) a
-    WHERE l.reason = 'CONFLICT'
-    ON CONFLICT DO NOTHING;
-  END IF;
+    updated_at = excluded.updated_at
+  -- What was closed stays closed without one: the participant may have been told to pay anew. The numbers also
+  -- show a row that was under way during the close; the time shows one after the archive has lost numbers.
+  WHERE d.status NOT IN ({closed_letters}) OR excluded.reason = 'UNCLAIMABLE' OR EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = d.outbox_id AND (a.attempt_no > d.closed_after_no OR a.created_at > d.updated_at));
   PERFORM {cell}.notify_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id);
 END
 $$;

@@ -18,7 +18,7 @@
 --          nothing is stored; call again once one has.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
 --          and what server_is_settled, refusal_covers_all_sends, standing_sends, refused_and_executed, executed_twice,
---          acceptance_of_sends, is_only_taken, rests_on_acceptance and open_dead_letters read.
+--          acceptance_of_sends, is_only_taken, rests_on_acceptance, open_dead_letters and open_conflict read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
 --          payment_order_marks.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
@@ -32,6 +32,7 @@ DECLARE
   tries_max CONSTANT integer := 64;
   o         {cell}.outbox_outcome := jsonb_populate_record(NULL::{cell}.outbox_outcome, outcome);
   executes  boolean := o.state = 'DISPATCHED';
+  reference text COLLATE "C" := {cell}.clean_reference(o.rail_reference);
   refuses   boolean := o.result IN ({refusing_results});
   -- A refusal after which the key is not sent again (payment.CodeNewIDNeeded, CodeBusinessRefused).
   spent     boolean := o.result IN ({for_now_results})
@@ -183,7 +184,7 @@ BEGIN
             -- An operator's evidence is not a statement of the rail.
             WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED'
               OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
-              AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
+              AND coalesce({cell}.clean_reference(a.rail_reference) = reference, reference IS NULL)
               -- Two sends may both have been executed if the rail no longer remembered the key. An
               -- execution that no send itself reported hides that of a send, if there are other
               -- sends further apart than that.
@@ -214,7 +215,7 @@ BEGIN
               AND (NOT refuses OR o.claim_no IS NOT NULL OR NOT EXISTS (
                 SELECT FROM {cell}.sends_of(o.outbox_id) s
                 WHERE NOT s.forgotten AND NOT s.denied AND s.attempt_no > a.attempt_no))
-              AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
+              AND {cell}.clean_reference(a.rail_reference) IS NOT DISTINCT FROM reference END)
       THEN
         RETURN 'REPEATED';
       END IF;
@@ -222,10 +223,10 @@ BEGIN
         AND last.result IN ({refusing_results}) AND last.error_code IS DISTINCT FROM 'RESOLVED'
         AND NOT is_waiting AND NOT doubts AND NOT forgotten
         -- A new reference is stored: the rail may still report an execution under it.
-        AND (o.rail_reference IS NULL OR EXISTS (
+        AND (reference IS NULL OR EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a
-          WHERE a.outbox_id = o.outbox_id AND a.result IN ({refusing_results}) AND a.rail_reference = o.rail_reference
-            AND a.error_code IS DISTINCT FROM 'RESOLVED'))
+          WHERE a.outbox_id = o.outbox_id AND a.result IN ({refusing_results})
+            AND {cell}.clean_reference(a.rail_reference) = reference AND a.error_code IS DISTINCT FROM 'RESOLVED'))
       THEN
         IF o.claim_no IS NOT NULL THEN
           RETURN 'REPEATED';
@@ -265,7 +266,8 @@ BEGIN
         -- may be what the rail had answered to the forgotten one.
         IF executes AND (last.state <> 'DISPATCHED' OR EXISTS (
             SELECT FROM {cell}.payment_outbox_attempts a
-            WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
+            WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id
+              AND {cell}.clean_reference(a.rail_reference) <> reference
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no = last.answers_attempt_no
@@ -289,8 +291,7 @@ BEGIN
             AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ({refusing_results}))
           OR doubts AND forgotten AND last.state = 'DISPATCHED' AND {cell}.rests_on_acceptance(o.outbox_id)
         THEN
-          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
-            ARRAY[coalesce(o.error_code, o.rail_code)]);
+          PERFORM {cell}.open_conflict(o.outbox_id, coalesce(o.error_code, o.rail_code));
           RETURN 'CONFLICT';
         END IF;
         RETURN 'LATE';
@@ -301,8 +302,7 @@ BEGIN
         -- The rail contradicts itself: the payment is recorded as executed, and an operator
         -- decides.
         IF executes AND {cell}.refused_and_executed(o.outbox_id, last_no) THEN
-          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
-            ARRAY[coalesce(o.error_code, o.rail_code)]);
+          PERFORM {cell}.open_conflict(o.outbox_id, coalesce(o.error_code, o.rail_code));
           RETURN 'CONFLICT';
         ELSIF executes THEN
           UPDATE {cell}.payment_dead_letters d

@@ -17,7 +17,8 @@ AS $$
 BEGIN
   RETURN (
     WITH a AS (
-      SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
+      SELECT t.*, {cell}.clean_reference(t.rail_reference) AS reference
+      FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
     ),
     -- An operator's evidence is not a statement of the rail, and statements that an operator has
     -- judged do not count again.
@@ -36,7 +37,7 @@ BEGIN
     )
     SELECT EXISTS (
       SELECT FROM executed e
-      JOIN refusal r ON r.rail_reference = e.rail_reference
+      JOIN refusal r ON r.reference = e.reference
       WHERE greatest(e.attempt_no, r.attempt_no) > $2
         AND NOT EXISTS (
           SELECT FROM standing later
@@ -46,7 +47,7 @@ BEGIN
                 SELECT FROM a send
                 JOIN a answer ON answer.answers_attempt_no = send.attempt_no
                 WHERE send.state = 'DISPATCHING' AND send.attempt_no < later.attempt_no
-                  AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = r.rail_reference)))
+                  AND answer.result IN ({send_refusing_results}) AND answer.reference = r.reference)))
         -- A send that a restore forgot, of a claim after the refused one.
         AND NOT EXISTS (SELECT FROM standing later WHERE later.forgotten AND later.claimed_at > r.claimed_at))
     OR NOT {cell}.send_may_be_forgotten($1)

@@ -20,8 +20,8 @@
 --
 --   Evidence must not be older than its subject: the instruction if it was executed, its last send
 --   if it was not, each by the earliest date anywhere on Earth. A reference under which the rail
---   executed another payment, also one of a month that has left the archive, is not evidence of this one, unless the
---   rail gave it for this one in a row that no operator wrote. A reference is stored and compared as a
+--   executed another payment, also one of a month that has left the archive, or by which an operator resolved another one
+--   as executed, is not evidence of this one, unless the rail gave it for this one in a row that no operator wrote. A reference is stored and compared as a
 --   reader sees it (clean_reference), as that of a rail's answer is.
 -- returns: the state after the act.
 -- errors:  RH002 without a reason, a document or (if executed) a rail reference, or one of which nothing is
@@ -29,10 +29,11 @@
 --          future date; RH010 unknown instruction;
 --          RH020 it can't be resolved, with the reason;
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_retired_references, and what sends_of,
+-- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_retired_references,
+--          payment_operator_log, and what unsettled_contradiction, sends_of,
 --          require_rails_word and open_dead_letters read.
--- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
---          payment_order_marks, payment_operator_log.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_order_marks,
+--          payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row; if it was executed, then an advisory lock on the
 --          rail's reference, so that two payments do not get the same one.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
@@ -60,7 +61,7 @@ DECLARE
   verdict text;
   number  integer;
   before  integer;
-  reference text COLLATE "C" := nullif({cell}.clean_reference(resolve_payment.rail_reference), '');
+  reference text COLLATE "C" := {cell}.clean_reference(resolve_payment.rail_reference);
   given   text COLLATE "C" := btrim(resolve_payment.rail_reference); -- as builds of before migration 63 stored it
   document text;
   on_rail text COLLATE "C";
@@ -125,7 +126,8 @@ BEGIN
     waits OR lost
     OR resolve_payment.executed AND last.state IN ({unpaid_states})
     OR letter_open AND (aside OR out_asked OR last.state = 'PARKED')
-    OR letter_open AND letter.reason = 'CONFLICT' AND last.state IN ({ended_states}), false)
+    OR letter_open AND last.state IN ({ended_states})
+      AND (letter.reason = 'CONFLICT' OR {cell}.unsettled_contradiction(resolve_payment.outbox_id) IS NOT NULL), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: it can''t be resolved like this now',
@@ -189,6 +191,17 @@ BEGIN
       IF other IS NULL THEN
         SELECT r.outbox_id INTO other FROM {cell}.payment_retired_references r
         WHERE r.rail_reference = reference AND r.outbox_id <> resolve_payment.outbox_id AND r.rail_type = on_rail
+        LIMIT 1;
+      END IF;
+      -- Evidence that says the same as the state of its payment has no row, and is in the log alone.
+      IF other IS NULL THEN
+        SELECT l.outbox_id INTO other FROM {cell}.payment_operator_log l
+        WHERE l.act = 'RESOLVE' AND (l.detail ->> 'rail_reference') COLLATE "C" IN (reference, given)
+          AND l.detail ->> 'executed' = 'true' AND l.outbox_id <> resolve_payment.outbox_id
+          -- The rail of a payment whose month and dead letter are gone is not known: it counts as the same one.
+          AND coalesce(
+            (SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = l.outbox_id LIMIT 1),
+            (SELECT d.rail_type FROM {cell}.payment_dead_letters d WHERE d.outbox_id = l.outbox_id), on_rail) = on_rail
         LIMIT 1;
       END IF;
     END IF;

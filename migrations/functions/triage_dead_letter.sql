@@ -1,6 +1,7 @@
 -- triage_dead_letter(outbox_id uuid, status text, reason text) -> text
 --   Sets an open dead letter to acknowledged or escalated, or closes it as resolved if nothing
---   about the payment is unknown any more, by its rows and not by the reason of the letter alone. A payment that is proven to be executed needs no further
+--   about the payment is unknown any more, by its rows and not by the reason of the letter alone. A contradiction that
+--   no operator has settled keeps a letter of every reason open. A payment that is proven to be executed needs no further
 --   evidence, even if its payload was tampered with. Closing the letter of a row that was put back
 --   deletes the pending row; if the payment was parked, or was pending with a newer row, it has to
 --   be resolved instead. A forged payment, which was never registered, can be closed if no send of
@@ -8,8 +9,8 @@
 -- errors:  RH002 without a reason or with another status; RH010 no dead letter;
 --          RH020 it can't be closed, with the reason;
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_contradictions, payment_rails,
---          payment_rail_profiles, and what require_settled_server and left_the_archive read.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
+--          unsettled_contradiction, require_settled_server and left_the_archive read.
 -- writes:  payment_dead_letters, payment_outbox_pending, payment_order_marks, payment_operator_log.
 -- locks:   the keys row, then the letter's row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.triage_dead_letter(outbox_id uuid, status text, reason text) RETURNS text
@@ -49,16 +50,11 @@ BEGIN
     PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
     waits := FOUND;
     ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
-    torn := (
-      SELECT max(c.attempt_no) FROM {cell}.payment_outbox_contradictions c
-      WHERE c.outbox_id = triage_dead_letter.outbox_id AND NOT EXISTS (
-        SELECT FROM {cell}.payment_operator_log l
-        WHERE l.outbox_id = c.outbox_id AND l.act = 'RESOLVE'
-          -- The clocks of two servers may differ.
-          AND (l.acted_at >= c.opened_at - interval '1 minute' OR l.detail ->> 'letter' = 'CONFLICT')));
+    torn := {cell}.unsettled_contradiction(triage_dead_letter.outbox_id);
     says := CASE
-      WHEN letter.reason NOT IN ({unpaid_reasons}) OR forged THEN NULL
+      WHEN letter.reason = 'CONFLICT' OR forged THEN NULL
       WHEN torn IS NOT NULL THEN format('row %s contradicts what was said before', torn)
+      WHEN letter.reason NOT IN ({unpaid_reasons}) THEN NULL
       WHEN ended = 'FAILED' OR ended IS NULL AND NOT waits AND {cell}.left_the_archive(letter.outbox_id) THEN NULL
       ELSE format('the instruction is %s', coalesce(ended, {cell}.payment_outbox_state(letter.outbox_id), 'gone')) END;
   END IF;
@@ -70,13 +66,13 @@ BEGIN
           SELECT FROM {cell}.payment_outbox_attempts answer
           WHERE answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no
             AND answer.state = 'PARKED' AND answer.result = 'TAMPERED')))
-    ELSE CASE letter.reason
+    ELSE says IS NULL AND CASE letter.reason
       WHEN 'UNCLAIMABLE' THEN ended IN ({ended_states}, {claim_states})
         -- The row was removed from pending before its first claim.
         OR NOT waits AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = triage_dead_letter.outbox_id)
       WHEN 'TAMPERED' THEN ended = 'DISPATCHED'
-      ELSE letter.reason IN ({unpaid_reasons}) AND says IS NULL END END, false)
+      ELSE letter.reason IN ({unpaid_reasons}) END END, false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s can''t be closed by this act', letter.reason) || coalesce(': ' || says, ''),

@@ -20,6 +20,14 @@ SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false)
     WHERE other.rail_reference IN (named.reference, named.seen) AND other.outbox_id <> l.outbox_id
       AND other.rail_type = own.rail_type
     LIMIT 1),
+    -- Evidence that said the same as the state of its payment has no row.
+    (SELECT other.outbox_id
+    FROM {cell}.payment_operator_log other
+    WHERE other.act = 'RESOLVE' AND (other.detail ->> 'rail_reference') COLLATE "C" IN (named.reference, named.seen)
+      AND other.outbox_id <> l.outbox_id AND other.detail ->> 'executed' = 'true' AND EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts a
+        WHERE a.outbox_id = other.outbox_id AND a.rail_type = own.rail_type)
+    LIMIT 1),
     CASE WHEN named.reference <> named.seen THEN (
       SELECT other.outbox_id
       FROM {cell}.payment_operator_log other

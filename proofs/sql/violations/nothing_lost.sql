@@ -7,7 +7,7 @@ flights AS (
 rows AS (
   SELECT a.outbox_id, count(*) AS n, bool_or(a.payload IS NOT NULL) AS payload,
     max(a.created_at) FILTER (WHERE a.state = 'FAILED' AND a.error_code IS DISTINCT FROM 'RESOLVED') AS failed_at,
-    (array_agg(a.rail_type ORDER BY a.attempt_no))[1] AS rail
+    max(a.created_at) FILTER (WHERE a.state = 'FAILED') AS unpaid_at, (array_agg(a.rail_type ORDER BY a.attempt_no))[1] AS rail
   FROM {cell}.v_outbox_attempts a
   GROUP BY a.outbox_id
 ),
@@ -20,7 +20,10 @@ lasts AS (
   ORDER BY a.outbox_id, a.attempt_no DESC
 ),
 acts AS (
-  SELECT l.outbox_id, max(l.acted_at) FILTER (WHERE l.act = 'RESOLVE' OR l.act = 'TRIAGE' AND l.subject = 'resolved') AS closed_at
+  SELECT l.outbox_id, max(l.acted_at) FILTER (WHERE l.act = 'RESOLVE' OR l.act = 'TRIAGE' AND l.subject = 'resolved') AS closed_at,
+    max(l.acted_at) FILTER (WHERE l.act = 'TRIAGE' AND l.subject = 'resolved'
+      AND coalesce(l.detail ->> 'letter', 'FAILED') IN ({unpaid_reasons})) AS triaged_at,
+    max(l.acted_at) FILTER (WHERE l.act = 'RESOLVE') AS proved_at
   FROM {cell}.payment_operator_log l
   WHERE l.outbox_id IS NOT NULL
   GROUP BY l.outbox_id
@@ -79,6 +82,7 @@ known AS (
     d.rail_type AS named_rail, coalesce(r.rail, p.rail_type, d.rail_type) AS rail, x.outbox_id IS NOT NULL AS misstated, coalesce(d.status NOT IN ('manual_replay', 'resolved'), false) AS open_letter,
     -- The act is younger than the letter and the failure. The clocks of two servers may differ by a minute.
     coalesce(o.closed_at >= greatest(d.opened_at, r.failed_at) - interval '1 minute', false) AS closed_by_act,
+    coalesce(o.triaged_at > r.unpaid_at AND (o.proved_at > o.triaged_at) IS NOT TRUE, false) AS reopened,
     -- An id has the time of the enqueue; one of a time long before that was changed.
     coalesce(i.outbox_id < h.id AND to_timestamp(('x' || substr(replace(i.outbox_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
       >= k.created_at - interval '1 day', false) AS retired,
@@ -126,6 +130,10 @@ SELECT CASE WHEN k.state IS NULL THEN format('%s: its open dead letter says %s, 
 FROM known k
 WHERE k.open_letter AND CASE WHEN k.state IS NULL THEN k.reason IN ({unpaid_reasons}) AND NOT k.retired
   ELSE k.reason IN ({unpaid_reasons}) AND k.state <> 'FAILED' OR k.reason = 'OUTCOME_UNKNOWN' AND k.state IN ({ended_states}) END
+UNION ALL
+SELECT format('%s: its open dead letter says %s, and an operator closed it after its last failure', k.outbox_id, k.reason)
+FROM known k
+WHERE k.open_letter AND k.reopened AND k.reason IN ({unpaid_reasons})
 UNION ALL
 SELECT format('%s: its open dead letter has an amount that none of its payloads has', k.outbox_id)
 FROM known k
