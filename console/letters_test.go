@@ -272,19 +272,20 @@ func TestReplayOfQuarantined(t *testing.T) {
 		t.Fatal(err)
 	}
 	client, path := s.login(), "/payments/"+id.String()
-	const ends = "it is not sent, and ends as EXPIRED"
+	const needs = "which is past: it needs a new expiry, or the tick"
 	for _, test := range []struct {
-		set  string
-		ends bool
-		says []string
+		set   string
+		needs bool
+		says  []string
 	}{
 		{"expires_at = NULL", false, []string{"it never expires"}},
 		{"expires_at = now() + interval '1 hour'", false, []string{", stays."}},
-		{"expires_at = now() - interval '1 minute'", true, []string{ends, "--expires-at TIME"}},
+		{"expires_at = now() - interval '1 minute'", true, []string{needs, "--expires-at TIME"}},
+		{"outcome_unknown = true", false, []string{", stays: from then on it is not sent again."}},
 	} {
 		cell.Exec("UPDATE railhead.payment_outbox_pending SET " + test.set)
 		page := s.want(s.do(client, "GET", path, nil), 200, test.says...)
-		if strings.Contains(page.text, ends) != test.ends {
+		if strings.Contains(page.text, needs) != test.needs {
 			t.Errorf("%s: %s", test.set, page.text)
 		}
 	}

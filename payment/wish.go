@@ -79,9 +79,14 @@ func (c Claim) expiresIn(elapsed time.Duration) *time.Duration {
 // asAsked begins the message of an attempt whose answer asked for a longer wait than ours.
 const asAsked = "the next step waits as the rail asked, "
 
-// SayAsked begins the message of such an attempt. The message of the rail follows.
-func SayAsked(wait time.Duration) string {
-	return asAsked + wait.Round(time.Millisecond).String() + "; "
+// SayAsked begins the message of such an attempt, with what the rail asked for where that is longer than the wait. The
+// message of the rail follows.
+func SayAsked(wait, asked time.Duration) string {
+	said := asAsked + wait.Round(time.Millisecond).String()
+	if asked > wait {
+		said += " of the " + asked.Round(time.Millisecond).String() + " that it asked for"
+	}
+	return said + "; "
 }
 
 // WasAsked reports whether the message of an attempt says that the rail asked for the wait that follows.

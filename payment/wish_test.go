@@ -133,3 +133,16 @@ func TestWishLeavesRoomForEverySend(t *testing.T) {
 		}
 	})
 }
+
+// TestSayAsked: a wait that is shorter than the rail asked for says what it asked for.
+func TestSayAsked(t *testing.T) {
+	t.Parallel()
+	for want, said := range map[string]string{
+		"the next step waits as the rail asked, 1m0s; ":                                payment.SayAsked(time.Minute, time.Minute),
+		"the next step waits as the rail asked, 10s of the 1h0m0s that it asked for; ": payment.SayAsked(10*time.Second, time.Hour),
+	} {
+		if said != want || !payment.WasAsked(said) {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
+}

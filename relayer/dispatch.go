@@ -267,7 +267,8 @@ func (r *Relayer) outcomeOf(
 		WorkerID: r.config.WorkerID, ProfileVersion: l.profile.Version, RenderVersion: l.rail.RenderVersion(),
 	}
 	if decision.AsAsked {
-		outcome.ErrorMessage = rails.Truncate(payment.SayAsked(decision.Delay)+outcome.ErrorMessage, payment.MaxErrorMessage)
+		outcome.ErrorMessage = rails.Truncate(payment.SayAsked(decision.Delay, result.RetryAfter)+outcome.ErrorMessage,
+			payment.MaxErrorMessage)
 	}
 	if decision.Park {
 		outcome.ParkAttemptID = payment.NewID()

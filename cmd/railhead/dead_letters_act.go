@@ -52,9 +52,9 @@ func letterReplayCommand() *cobra.Command {
 			"minutes: where the rail keeps no keys, it is then parked again and not sent. Refused (exit code\n" +
 			"9) where the rail requires a new id after a refusal: then close it first, and the participant enqueues the\n" +
 			"payment as a new instruction. One whose time to be sent has passed, by the database's clock, needs\n" +
-			"--expires-at or --never-expires (exit code 9); a quarantined one keeps its own without them, and then ends as\n" +
-			"EXPIRED, or is not sent again if it may have been paid. One that was sent again after an earlier replay needs\n" +
-			"--row (exit code 9): what you know may be about an earlier send.\n\n" +
+			"--expires-at or --never-expires (exit code 9), also a quarantined one, unless its outcome is unknown: then it\n" +
+			"is asked about, and not sent again. One that was sent again after an earlier replay needs --row (exit code\n" +
+			"9): what you know may be about an earlier send.\n\n" +
 			severalHelp + "replay --reason WHY\n\n" + idHelp,
 		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at " +
 			"2026-08-01T18:00:00Z",

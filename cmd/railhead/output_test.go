@@ -103,7 +103,7 @@ func TestNextStep(t *testing.T) {
 		"INQUIRE in 31.0s, at 2026-11-21T09:00:00.000Z (as the rail asked); row 2 was UNKNOWN 503": {
 			Pending: &reader.PendingRow{AttemptCount: 2, NextAction: "INQUIRE", DueInMS: 31000, NextAttemptAt: now},
 			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Unknown, RailCode: "503",
-				ErrorMessage: payment.SayAsked(time.Minute) + "HTTP 503"}}},
+				ErrorMessage: payment.SayAsked(time.Minute, time.Minute) + "HTTP 503"}}},
 		"SEND, due since 5.0s; row 4 was REPLAYED": {
 			Now:      now,
 			Attempts: []reader.AttemptRow{{AttemptNo: 4, State: payment.Replayed, CreatedAt: now.Add(-15 * time.Minute)}},

@@ -206,8 +206,8 @@ func mayBeElsewhere(line reader.Timeline) bool {
 	return line.OtherCell != nil && word == reader.OutcomeUnknown
 }
 
-// replayNeedsExpiry reports whether a replay without a new expiry would send nothing: it is refused, or ends as EXPIRED
-// where the row is quarantined. One in doubt is asked about, however late.
+// replayNeedsExpiry reports whether a replay is refused without a new expiry, also of a quarantined row. One in doubt
+// is asked about, however late.
 func replayNeedsExpiry(line reader.Timeline) bool {
 	return line.IsLate() && (line.Pending == nil || !line.Pending.OutcomeUnknown)
 }
@@ -314,7 +314,7 @@ func unclaimable(line reader.Timeline) way {
 		}
 		return way{correct + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line),
 			named{replay: true, resolve: true}}
-	case replayNeedsExpiry(line): // else it ends as EXPIRED, unsent
+	case replayNeedsExpiry(line): // else it is refused
 		return way{could + ", and i" + past + ".\n" + correct + ", if its participant still wants it: " + replay +
 			" --expires-at TIME" + why + cancel, named{replay: true, cancel: true}}
 	}

@@ -127,8 +127,8 @@ var NeverExpires = time.Unix(1<<40, 0)
 
 // ReplayPayment returns a dead letter to pending under the same outbox_id, sequence_id and
 // rail key. It returns the attempt_no of the REPLAYED row. With a zero expiresAt the
-// instruction keeps its expiry, and is refused (outbox.ErrNotAllowed) if that is past by the database's clock, except
-// where it is quarantined: then it ends as EXPIRED, if it is not in doubt. NeverExpires takes it away.
+// instruction keeps its expiry, and is refused (outbox.ErrNotAllowed) if that is past by the database's clock, also
+// where it is quarantined, unless its outcome is unknown: then it is asked about. NeverExpires takes it away.
 func (o *Operator) ReplayPayment(
 	ctx context.Context, outboxID payment.ID, expiresAt time.Time, reason string,
 ) (attemptNo int, err error) {

@@ -103,12 +103,13 @@ func (f *faults) topLevel(field string, paths map[string]string) {
 
 // listed refuses what is read of one element of a list unless that element repeats the rail key: a bank that ignores a
 // filter which it does not know answers with the payments of others. No bank ignores the path of a request: where that
-// names the payment, an echo shows that all of the object that has it is ours, and a number of 100 or more is taken for
-// a key, because no list has so many elements of one payment.
+// names the payment, by one of its keys or by both ids, an echo shows that all of the object that has it is ours, and a
+// number of 100 or more is taken for a key, because no list has so many elements of one payment.
 func (f *faults) listed(asks InquiryConfig) {
 	r := asks.Response
 	path, _, _ := strings.Cut(asks.Path, "?")
-	named := strings.Contains(path, "{rail_key}") || strings.Contains(path, "{reference}")
+	named := strings.Contains(path, "{rail_key}") || strings.Contains(path, "{reference}") ||
+		wholeIn(path, template{}, "instruction_id") && wholeIn(path, template{}, "participant_id")
 	for _, name := range []string{"status", "reference"} {
 		path := r.paths()[name]
 		element := jsondoc.Element(path)

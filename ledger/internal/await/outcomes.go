@@ -213,7 +213,7 @@ func (o *Outcomes) logPooler() {
 	}
 	o.pooled.Do(func() {
 		o.log.Warn("a pooler is in between: outcomes that callers wait for are looked for each second. " +
-			"LISTEN needs a direct session, or a pool in session mode")
+			"LISTEN needs a direct connection")
 	})
 }
 
