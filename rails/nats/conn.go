@@ -39,7 +39,6 @@ type conn struct {
 	tcp     *net.TCPConn
 	reader  *bufio.Reader
 	inbox   string // of this connection, with a random part
-	maxSize int64  // the largest message that the server takes
 	domain  string // the JetStream domain of the server
 	version string // of the server
 	server  int    // its index among the servers
@@ -49,6 +48,8 @@ type conn struct {
 
 	writing sync.Mutex
 	mu      sync.Mutex
+	maxSize int64        // the largest message that the server takes
+	asked   string       // the subject of the request under way, if its refusal is proved by it; empty: it is not
 	awaited string       // the subject of the answer to the request under way
 	pulls   bool         // the request is answered by a message of a consumer, under a subject of its own
 	answers chan message // of that request
@@ -58,12 +59,13 @@ type conn struct {
 
 // message is what a server delivered.
 type message struct {
-	status int    // of an answer without a body, such as 503; 0: none
-	why    string // the server's words for the status
-	reply  string // where an answer to the message goes
-	head   []byte // its headers, as they were sent
-	data   []byte
-	long   bool // it has more than maxAnswer bytes, which were not kept
+	status  int    // of an answer without a body, such as 503; 0: none
+	why     string // the server's words for the status
+	reply   string // where an answer to the message goes
+	head    []byte // its headers, as they were sent
+	data    []byte
+	refused string // the error that the server sent in place of an answer; empty: none
+	long    bool   // it has more than maxAnswer bytes, which were not kept
 }
 
 // serverInfo is the greeting of a server.
@@ -190,11 +192,11 @@ func (c *conn) read() {
 			if c.write([]byte("PONG\r\n"), time.Now().Add(10*time.Second)) != nil {
 				return
 			}
-		case "PONG", "+OK", "INFO":
+		case "PONG", "+OK":
+		case "INFO":
+			c.learn(rest)
 		case "-ERR":
-			c.mu.Lock()
-			c.refusal = rest
-			c.mu.Unlock()
+			c.refuse(rest)
 		default:
 			return // no NATS server speaks like this
 		}
@@ -291,7 +293,7 @@ func (c *conn) await() string {
 	case <-c.answers:
 	default:
 	}
-	c.awaited, c.pulls = c.inbox+"."+random(), false
+	c.asked, c.awaited, c.pulls = "", c.inbox+"."+random(), false
 	return c.awaited
 }
 

@@ -37,7 +37,7 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 			return nil, failed(payment.ResultNotSent, err.Error())
 		}
 	}
-	if !fresh && time.Since(c.checked) < recheck && r.seen.trusts(c.stream) {
+	if !fresh && time.Since(c.checked) < recheck && c.takes() >= maxMessage && r.seen.trusts(c.stream) {
 		return c, nil
 	}
 	info, err := r.look(ctx, c, "")
@@ -53,10 +53,10 @@ func (r *Rail) take(ctx, parent context.Context, fresh bool, since time.Time) (*
 		c.abort()
 		return nil, failed(payment.ResultRefusedRail, "stream "+r.config.Stream+" is not fit: "+strings.Join(faults, "; "))
 	}
-	if c.maxSize < maxMessage {
+	if most := c.takes(); most < maxMessage {
 		c.abort()
 		return nil, failed(payment.ResultRefusedRail, fmt.Sprintf(
-			"the server takes messages of at most %d bytes: set max_payload to %d", c.maxSize, maxMessage))
+			"the server takes messages of at most %d bytes: set max_payload to %d", most, maxMessage))
 	}
 	c.checked = time.Now()
 	if fresh {

@@ -165,6 +165,9 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 		s.OnPhase(rails.PhaseFirstByte)
 	}
 	frame := r.render(s, c.await())
+	if r.rules.subject.hasKey() {
+		c.asks(r.rules.subject.of(s.ParticipantID, s.RailKey))
+	}
 	if err := ctx.Err(); err != nil {
 		return stopped("stopped before the first byte: " + err.Error())
 	}
@@ -175,6 +178,11 @@ func (r *Rail) send(parent context.Context, s rails.Send) rails.Result {
 	switch answer, err := c.exchange(ctx, frame, by, r.answerTime()); {
 	case errors.Is(err, errStalled):
 		return stopped(err.Error())
+	case errors.As(err, new(unhandledError)):
+		if s.OnPhase != nil {
+			s.OnPhase(rails.PhaseAnswered)
+		}
+		return judgeUnhandled(err)
 	case err != nil:
 		return rails.Result{
 			Result: payment.ResultUnknown, FirstByte: true, OwnStop: errors.Is(parent.Err(), context.Canceled),
@@ -218,7 +226,7 @@ func (c *conn) exchange(ctx context.Context, frame []byte, by time.Time, wait ti
 			c.abort() // the call's end is closing it: no other call may get it
 			<-c.ended
 		}
-		return answer, nil
+		return c.sound(answer)
 	case <-ctx.Done():
 		c.abort()
 		return message{}, ctx.Err()
@@ -226,12 +234,17 @@ func (c *conn) exchange(ctx context.Context, frame []byte, by time.Time, wait ti
 		c.abort()
 		return message{}, errors.New("no answer came in time")
 	case <-c.ended:
-		select {
-		case answer := <-c.answers: // it came right before the end
-			return answer, nil
-		default:
-			return message{}, errClosed
-		}
+		return c.lastAnswer(errClosed)
+	}
+}
+
+// lastAnswer returns an answer that came right before the connection ended, or why there is none.
+func (c *conn) lastAnswer(why error) (message, error) {
+	select {
+	case answer := <-c.answers:
+		return c.sound(answer)
+	default:
+		return message{}, why
 	}
 }
 

@@ -91,7 +91,7 @@ func subject() railtest.Subject {
 		Without: map[string]string{
 			"REFUSED_FINAL":     "a stream may report an error after it has stored the message",
 			"REFUSED_TRANSIENT": "the same", "REFUSED_LATER": "the same", "REFUSED_BUSINESS": "a stream knows no funds",
-			"REFUSED_RAIL": "only before the first byte: TestUnfitStreams",
+			"REFUSED_RAIL": "no answer is one, an error in its place may be: TestErrorInPlaceOfAnAnswer, TestUnfitStreams",
 			"REFUSED":      "a stream keeps no refusals", "IN_PROGRESS": "a stream has a message or not",
 			"UnmappedCode": "there is no table: each error is UNKNOWN",
 		},

@@ -62,6 +62,15 @@ func (s *Server) End() {
 	s.running.WaitForShutdown()
 }
 
+// Reload changes options of the running server, as a reload of its file does.
+func (s *Server) Reload(t testing.TB, edit func(*server.Options)) {
+	t.Helper()
+	edit(s.options)
+	if err := s.running.ReloadOptions(s.options.Clone()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // URL is the server's address.
 func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port) }
 
