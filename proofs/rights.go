@@ -53,8 +53,9 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "members", Promise: roles,
-			Shows: "Every login of a role is a member of that role only, by inheritance, and no login but a named " +
-				"administrator reaches the owner or, through a predefined role, all data or the sessions of others",
+			Shows: "Every login of a role is a member of that role only, by inheritance, and reaches no sessions of others " +
+				"through a predefined role; no login but a named administrator reaches the owner, and none reaches all data " +
+				"through a predefined role",
 			Expected:   "one role for each login, inherited and without ADMIN; no predefined role, none that bypasses grants",
 			Statements: []string{matrixComparison, "sql/members.sql"},
 			whole:      proveMembers, script: memberships,
