@@ -118,7 +118,12 @@ func (r *Reaper) status() string {
 	return "running"
 }
 
-func (r *Reaper) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }
+// reportStopped sends the last heartbeat of a reaper that has compared the server.
+func (r *Reaper) reportStopped() {
+	if r.guard.Looked() {
+		service.ReportStopped(r.sendBeat, r.log)
+	}
+}
 
 // Unsaved returns for how long what is remembered of the server could not be written to StateFile; 0: it is written, or
 // there is no file.

@@ -76,7 +76,12 @@ func (r *Relayer) believed() error {
 		"others may count this relayer as dead, and it claims nothing and sends nothing until one is recorded again")
 }
 
-func (r *Relayer) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }
+// reportStopped sends the last heartbeat of a relayer that has compared the server.
+func (r *Relayer) reportStopped() {
+	if r.guard.Looked() {
+		service.ReportStopped(r.sendBeat, r.log)
+	}
+}
 
 // notifierLost reports whether the last test of LISTEN failed.
 func (r *Relayer) notifierLost() bool { return r.lost.Load() }

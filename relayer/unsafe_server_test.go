@@ -34,6 +34,25 @@ func TestUnsafeServerEndsTheRun(t *testing.T) {
 	}
 }
 
+// TestRefusedFirstStart tests a cell whose first relayer was refused: no relayer has worked on it, so the next one
+// waits for no memory of a start of before and opens no suspension.
+func TestRefusedFirstStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(neverAgain))
+	store := &unsafeServer{Store: w.store}
+	store.is.Store(true)
+	refused, err := relayer.New(config(), store, lostNotifier{}, w.open, w.seen, w.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := refused.Run(t.Context()); !errors.Is(err, outbox.ErrUnsafeServer) {
+		t.Fatalf("the first start: %v", err)
+	}
+	w.run(config())
+	w.awaitStates(w.enqueue("the one"), "DISPATCHING DISPATCHED")
+	same(t, "suspensions", w.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions`), "0")
+}
+
 type unsafeServer struct {
 	relayer.Store
 	is atomic.Bool

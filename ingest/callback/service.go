@@ -128,7 +128,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	}
 	err = service.Together(ctx, parts...)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && s.guard.Looked() {
 		s.heart.Stopped(ctx)
 	}
 	return err

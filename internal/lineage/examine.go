@@ -71,10 +71,11 @@ func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recal
 	case check.remembers && !recall.Outdated, !recall.Known:
 		return finding{}
 	case check.met < recall.AwaitedFor+recall.Patience:
-		return finding{wait: "the server was started, and this service has no memory from before: waiting for one that has"}
+		return finding{wait: "no relayer or reaper has compared this start of the server, and this service has no memory " +
+			"from before: waiting for one that has"}
 	default:
-		return finding{cause: outbox.CauseNoMemory, detail: "the server was started since a relayer last ran, " +
-			"and no component has a memory from before (in RAILHEAD_STATE_DIR): " +
+		return finding{cause: outbox.CauseNoMemory, detail: "a relayer has run on this cell, no relayer or " +
+			"reaper has compared this start of the server, and none has a memory from before (in RAILHEAD_STATE_DIR): " +
 			"a plain start can't be distinguished from a restored snapshot"}
 	}
 }

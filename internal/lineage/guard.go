@@ -247,6 +247,10 @@ func acceptedHere(server outbox.Server) bool {
 	})
 }
 
+// Looked reports whether this guard has compared a server. Before that a service sends no heartbeat, not even its last
+// one: it could hide a lost one, and would look like that of a relayer that has worked.
+func (g *Guard) Looked() bool { return !g.Server().StartedAt.IsZero() }
+
 // Beat completes the heartbeat that the service sends now. The database refuses a heartbeat
 // on a start of the server that was not checked, so that it can't hide a missing one.
 func (g *Guard) Beat(beat outbox.Heartbeat) outbox.Heartbeat {

@@ -56,6 +56,14 @@ func Contract(t *testing.T, subject Subject) {
 			r.database.is(unsafe)
 			r.run()
 			r.refuses(outbox.ErrUnsafeServer)
+			r.saidNothing()
+		},
+		"Run sends no heartbeat, also not at its end, before it has compared the server": func(r *trial) {
+			r.database.is(unchecked)
+			r.run()
+			time.Sleep(time.Minute)
+			r.stops()
+			r.saidNothing()
 		},
 		"Run ends on a server that becomes unsafe": func(r *trial) {
 			r.run()
@@ -198,6 +206,14 @@ func (r *trial) stops() {
 	r.stop()
 	if err := r.end(); err != nil {
 		r.t.Errorf("Run returns %v after its context has ended, want nil", err)
+	}
+}
+
+// saidNothing expects that no heartbeat was recorded.
+func (r *trial) saidNothing() {
+	r.t.Helper()
+	if got := r.database.lastStatus(); got != "" {
+		r.t.Errorf("the last heartbeat says %q, and the server was never compared", got)
 	}
 }
 

@@ -24,11 +24,12 @@ type Database struct {
 type state int
 
 const (
-	there  state = iota
-	away         // every call is refused
-	hangs        // no call is answered
-	mute         // heartbeats are refused, and all else works
-	unsafe       // it may lose committed transactions
+	there     state = iota
+	away            // every call is refused
+	hangs           // no call is answered
+	mute            // heartbeats are refused, and all else works
+	unchecked       // what is compared can't be read, and all else works
+	unsafe          // it may lose committed transactions
 )
 
 var errAway = errors.New("the database is away")
@@ -76,8 +77,11 @@ func (d *Database) CheckServer(ctx context.Context) (outbox.Server, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state == unsafe {
+	switch d.state {
+	case unsafe:
 		return outbox.Server{}, fmt.Errorf("%w: in a test", outbox.ErrUnsafeServer)
+	case unchecked:
+		return outbox.Server{}, errAway
 	}
 	return outbox.Server{
 		SystemIdentifier: "server", Timeline: 1, StartedAt: d.begun, AcceptedAt: d.begun, Now: time.Now(),
