@@ -184,8 +184,8 @@ func (r *Reaper) turns(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			failures++
 			r.watch.TurnFailed()
-			r.ready.Refuse("the last turn failed: " + err.Error())
-			r.log.WarnContext(ctx, "turn failed", "error", err, "failures", failures)
+			r.ready.Refuse("the last turn failed: " + service.Explained(err))
+			r.log.WarnContext(ctx, "turn failed", "error", service.Explained(err), "failures", failures)
 		case err == nil:
 			failures = 0
 			r.ready.Accept()

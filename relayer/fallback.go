@@ -86,9 +86,12 @@ func (l *loop) isolateAll(
 	for _, one := range failing {
 		switch tried, err := l.isolate(ctx, sends, one.name, reserved[one.name], one.works); {
 		case rejectedByServer(err):
-			wait := l.lanes.stop(one.name, time.Now())
-			l.log.ErrorContext(ctx, "lane stopped: none of its rows that were tried can be claimed",
-				"rail_type", one.name, "tried", tried, "for", wait, "error", err)
+			wait, says := l.lanes.stop(one.name, time.Now(), err), "none of its rows that were tried can be claimed"
+			if tried == 0 {
+				says = "no row could be looked for"
+			}
+			l.log.ErrorContext(ctx, "lane stopped: "+says,
+				"rail_type", one.name, "tried", tried, "for", wait.String(), "error", service.Explained(err))
 		case err != nil:
 			l.endedAt = one.name
 			return err

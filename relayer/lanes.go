@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -40,6 +41,9 @@ type lane struct {
 	// never cleared: a suspension may be opened after the row was read, and one that is gone may
 	// have been forgotten as well.
 	wentBack bool
+	// denied is set if the lane was stopped because the login may not do what a claim needs, and cleared once a turn with
+	// it has committed.
+	denied   bool
 	replaced atomic.Bool   // the rail has another lane since, or none: its calls under way are of before
 	calls    *atomic.Int64 // calls under way, including those of earlier profiles
 	overdue  *atomic.Int64 // of these, those that have not returned although their context has ended
@@ -204,6 +208,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	opened.rail, opened.guard, opened.read = rail, guard, row.Profile
 	opened.calls, opened.overdue = calls, overdue
 	opened.wentBack = l.forgotten[row.RailType] || current != nil && current.wentBack
+	opened.denied = current != nil && current.denied
 	opened.note(row)
 	l.byRail[row.RailType] = opened
 	delete(l.forgotten, row.RailType)
@@ -278,11 +283,12 @@ func (l *lanes) wakeIn() time.Duration {
 	return soonest
 }
 
-// stop keeps a lane from being claimed for a while, and returns for how long.
-func (l *lanes) stop(railType string, now time.Time) time.Duration {
+// stop keeps a lane from being claimed for a while because of an error of the server, and returns for how long.
+func (l *lanes) stop(railType string, now time.Time, cause error) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one := l.byRail[railType]; one != nil {
+		one.denied = service.Denied(cause)
 		return one.queue.Stop(now)
 	}
 	return 0
@@ -307,5 +313,6 @@ func (l *lanes) works(railType string) {
 	defer l.mu.Unlock()
 	if one := l.byRail[railType]; one != nil {
 		one.queue.Works()
+		one.denied = false
 	}
 }

@@ -155,7 +155,10 @@ func (r *Relayer) start(ctx context.Context) error {
 			return err
 		}
 		r.ready.Refuse("the database can't be used yet")
-		r.log.WarnContext(ctx, "waiting for the database", "error", err, "try", try+1)
+		if service.Denied(err) {
+			r.ready.Refuse("the database can't be used: " + service.DeniedSays)
+		}
+		r.log.WarnContext(ctx, "waiting for the database", "error", service.Explained(err), "try", try+1)
 		if !sleep(ctx, backOff(try)) {
 			return ctx.Err()
 		}

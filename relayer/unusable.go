@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/railhead-pay/railhead/internal/service"
 )
 
 // errBadLane reports a rail of this process whose profile in force can't be used: this build can't read it, or it
@@ -47,6 +49,19 @@ func (l *lanes) unopened() []string {
 	return names
 }
 
+// denied returns the rails of which the login may make no claim, at most unservedMax. The caller holds the lock of the
+// lanes.
+func (l *lanes) denied() []string {
+	var names []string
+	for name, one := range l.byRail {
+		if one.denied {
+			names = append(names, "rail "+name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), unservedMax)]
+}
+
 // unservedMax bounds the rails that Ready names.
 const unservedMax = 5
 
@@ -54,6 +69,9 @@ const unservedMax = 5
 func (l *lanes) unserved() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if denied := l.denied(); len(denied) > 0 {
+		return "no claim is made of " + strings.Join(denied, ", ") + ": " + service.DeniedSays
+	}
 	if len(l.unusable) == 0 {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
@@ -159,8 +160,7 @@ func advice(err error) string {
 	case state == "42501" && isAdministrators(err):
 		return administratorNeeded
 	case state == "42501":
-		return "The login may not do this. Connect as a member of the role that may (railhead help environment),\n" +
-			"or apply the grants: railhead roles apply."
+		return "The login may not do this: " + strings.Replace(service.DeniedSays, ", or", ",\nor", 1) + "."
 	case strings.HasPrefix(state, "28"):
 		return "The server refuses this login: check its name and password in the connection string."
 	case state == "3F000" || state == "42P01" || state == "42883":

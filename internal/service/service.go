@@ -90,5 +90,17 @@ func SQLState(err error) string {
 	return ""
 }
 
-// Denied reports whether the login lacks a privilege, because it is that of another role.
+// Denied reports whether the login lacks a privilege: it is that of another role, or grants are missing.
 func Denied(err error) bool { return SQLState(err) == "42501" }
+
+// DeniedSays is the explanation of such an error, of services and of commands.
+const DeniedSays = "the login is no member of the role that may do this (railhead help environment), " +
+	"or the grants of this build are missing: run railhead roles apply of this build"
+
+// Explained returns the text of an error, with DeniedSays where a privilege is lacking.
+func Explained(err error) string {
+	if Denied(err) {
+		return err.Error() + ": " + DeniedSays
+	}
+	return err.Error()
+}
