@@ -79,7 +79,7 @@ func TestNoFunctionOfALoginIsCalled(t *testing.T) {
 			each = append(each, func() error { _, err := look.Gauges(ctx, reader.GaugeQuery{}); return err },
 				func() error { _, err := look.Status(ctx); return err },
 				func() error { _, err := look.Database(ctx); return err },
-				func() error { _, err := look.RoleDifferences(ctx, d.Schema); return err },
+				func() error { _, err := look.RoleDifferences(ctx, d.Schema, nil); return err },
 				func() error { _, _, err := look.Tokens(ctx); return err },
 				func() error { _, err := look.DeadLetters(ctx, reader.LetterFilter{Limit: 10}); return err })
 			person, err := operator.Open(ctx, config(celltest.Operator))
