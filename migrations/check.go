@@ -20,6 +20,9 @@ var functionsSQL string
 // the error names the command to run.
 var ErrOtherSchema = errors.New("the schema of the cell is not the one of this build")
 
+// ErrNoCell is wrapped by an ErrOtherSchema of a database in which nothing of the cell exists.
+var ErrNoCell = errors.New("the database has no cell")
+
 // function is one function of a cell.
 type function struct {
 	Name      string
@@ -160,8 +163,8 @@ func Check(ctx context.Context, on Querier, cell string) error {
 	const upgrade = "run railhead migrate up and railhead roles apply"
 	switch {
 	case len(live) == 0:
-		return fmt.Errorf("%w: the database has no cell %s: check the name and the database; "+
-			"a new cell takes railhead roles apply, railhead migrate up, and railhead roles apply again", ErrOtherSchema, cell)
+		return fmt.Errorf("%w: %w %s: check the name and the database; a new cell takes railhead roles apply, "+
+			"railhead migrate up, and railhead roles apply again", ErrOtherSchema, ErrNoCell, cell)
 	case theirs.migration > ours.migration && theirs.serves != 0 && theirs.serves <= ours.migration:
 		return nil // its functions are those of a newer build
 	case theirs.migration > ours.migration:

@@ -49,12 +49,23 @@ func cellSettings(variable string) (settings []string) {
 	return settings
 }
 
+// cellSchemas are the schemas that RAILHEAD_CELL_SETTING names for some of these settings.
+func cellSchemas(variable string) map[string]string {
+	schemas := make(map[string]string)
+	for _, setting := range cellSettings(variable) {
+		if schema := os.Getenv("RAILHEAD_CELL_" + setting); schema != "" {
+			schemas[setting] = schema
+		}
+	}
+	return schemas
+}
+
 // cellPlaces is where cells are found by their settings.
 func cellPlaces[C cells.Conn](
 	s settings, variable string, open func(context.Context, ledger.Config) (C, error),
 ) cells.Places[C] {
 	return cells.Places[C]{
-		Settings: cellSettings(variable), Schema: s.Cell,
+		Settings: cellSettings(variable), Schema: s.Cell, Schemas: cellSchemas(variable),
 		Open: func(ctx context.Context, setting, schema string) (conn C, err error) {
 			url, err := cellURL(variable, setting)
 			if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/cells"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 )
 
 // cellWorld is the cells east, west and north, in three databases, and a command whose own cell is east.
@@ -347,5 +349,20 @@ func TestDoubtedCells(t *testing.T) {
 		if !strings.Contains(said, "setting SOUTH, which no map names: ") {
 			t.Errorf("a variable that leads to no cell: %s", said)
 		}
+	}
+}
+
+// TestSchemasOfCells: RAILHEAD_CELL with a setting at its end names the schema in which the cell of that setting is
+// looked for, if no map names one.
+func TestSchemasOfCells(t *testing.T) {
+	for name, value := range map[string]string{
+		"RAILHEAD_OPERATOR_URL_EAST": "postgres://east", "RAILHEAD_OPERATOR_URL_WEST": "postgres://west",
+		"RAILHEAD_CELL_WEST": "west", "RAILHEAD_CELL_SOUTH": "south",
+	} {
+		t.Setenv(name, value)
+	}
+	places := cellPlaces(settings{Cell: "east"}, "RAILHEAD_OPERATOR_URL", operator.Open)
+	if want := map[string]string{"WEST": "west"}; !maps.Equal(places.Schemas, want) || places.Schema != "east" {
+		t.Errorf("schemas %v and %q, want %v and east", places.Schemas, places.Schema, want)
 	}
 }

@@ -49,7 +49,7 @@ func First(ctx context.Context, cell reader.Cell, reason string, at Acts) (id st
 
 // peek reads the map of the cell of a setting.
 func peek(ctx context.Context, setting string, at Acts) (reader.Directory, error) {
-	conn, err := at.Open(ctx, setting, at.Schema)
+	conn, err := at.Open(ctx, setting, at.schemaOf(setting))
 	if err != nil {
 		return reader.Directory{}, err
 	}

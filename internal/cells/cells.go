@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger/reader"
+	"github.com/railhead-pay/railhead/migrations"
 )
 
 // Errors that a caller branches on.
@@ -42,10 +43,15 @@ type Places[C Conn] struct {
 	// Settings are the names of all connection settings that the process has. Each is looked into,
 	// whether a map names it or not: a cell that was restored may not know the others.
 	Settings []string
-	Schema   string // in which a cell is looked for whose schema no map has named
+	Schema   string // in which a cell is looked for whose schema neither a map nor Schemas names
+	// Schemas are those of cells by their setting, where the process was told of another one than Schema.
+	Schemas map[string]string
 	// Open connects to the cell of a setting. It may connect lazily.
 	Open func(ctx context.Context, setting, schema string) (C, error)
 }
+
+// schemaOf is where the cell of a setting is looked for that no map names.
+func (p Places[C]) schemaOf(setting string) string { return cmp.Or(p.Schemas[setting], p.Schema) }
 
 // without leaves out a setting.
 func (p Places[C]) without(setting string) Places[C] {
@@ -173,12 +179,16 @@ func (n *Net[C]) look(ctx context.Context, at Places[C], looked map[string]bool)
 		}
 		looked[setting] = true
 		var d reader.Directory
-		conn, err := at.Open(ctx, setting, at.Schema)
+		conn, err := at.Open(ctx, setting, at.schemaOf(setting))
 		if err == nil {
 			d, err = copyOf(ctx, conn)
 			conn.Close()
 		}
 		switch {
+		case errors.Is(err, migrations.ErrNoCell):
+			n.Strays = append(n.Strays, Stray{setting, fmt.Sprintf("its database has no cell in the schema %s, in which it was "+
+				"looked for: set RAILHEAD_CELL_%s to the schema of that cell, or begin with that cell (it knows this one); do not "+
+				"unset the variable of a cell that exists", at.schemaOf(setting), setting)})
 		case err != nil:
 			n.Strays = append(n.Strays, Stray{setting, err.Error()})
 		case d.ID != n.Directory.ID:
