@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
@@ -124,7 +127,7 @@ func TestEnqueueWithoutTheStandby(t *testing.T) {
 	standby(t, cell, "DEFAULT") // or the database can't be dropped
 }
 
-// standby names the synchronous standby of a cell's server.
+// standby names the synchronous standby of a cell's server. With one that is away it returns once commits wait.
 func standby(t *testing.T, cell *celltest.Cell, name string) {
 	t.Helper()
 	super := cell.Conn(t, "")
@@ -132,5 +135,14 @@ func standby(t *testing.T, cell *celltest.Cell, name string) {
 		if _, err := super.Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
+	}
+	for waits := name != "'absent'"; !waits; {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := cell.Conn(t, "").Exec(ctx, "SELECT pg_logical_emit_message(true, 'test', 'written')")
+		cancel()
+		if err != nil && !pgconn.Timeout(err) {
+			t.Fatal(err)
+		}
+		cell.QueryRow("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')", nil, &waits)
 	}
 }
