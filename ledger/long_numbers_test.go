@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,20 @@ func TestLongNumbersAreRefused(t *testing.T) {
 	}
 }
 
+// TestManyZerosAreCheap: a payload of very many numbers that may be long is refused in a time that grows with it and
+// not with its square: 200,000 took more than half a minute that way.
+func TestManyZerosAreCheap(t *testing.T) {
+	t.Parallel()
+	conn := celltest.New(t).Conn(t, celltest.Ingest)
+	payload := `{"amount": "10.50", "currency": "EUR", "a": [` + strings.Repeat("0,", 200_000) + `0]}`
+	if _, err := conn.Exec(t.Context(), `SET statement_timeout = '15s'`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := conn.Exec(t.Context(),
+		`SELECT FROM railhead.enqueue_payment_outbox('i', 'p', 'k', 'bank', $1::text::jsonb)`, payload)
+	same(t, "200,000 zeros", ledger.SQLState(err), "RH005")
+}
+
 // TestCheckJSONKnowsTheirLength: CheckJSON refuses exactly the numbers that PostgreSQL can't store, and those that are
 // longer in all than any payload may be.
 func TestCheckJSONKnowsTheirLength(t *testing.T) {
@@ -82,8 +97,11 @@ func TestCheckJSONKnowsTheirLength(t *testing.T) {
 		return text + []string{"e", "E", "e+", "e-", "e-"}[draw.IntN(5)] + fmt.Sprint(powers[draw.IntN(len(powers))])
 	}
 	long := 0
-	for range 1500 {
+	for n := range 1500 {
 		var all []string
+		if n < 20 { // the bound of all together is at eight
+			all = slices.Repeat([]string{"1e131071"}, n)
+		}
 		for range []int{1, 1, 5, 12}[draw.IntN(4)] {
 			all = append(all, number())
 		}

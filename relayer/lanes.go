@@ -41,9 +41,9 @@ type lane struct {
 	// never cleared: a suspension may be opened after the row was read, and one that is gone may
 	// have been forgotten as well.
 	wentBack bool
-	// denied is set if the lane was stopped because the login may not do what a claim needs, and cleared once a turn with
-	// it has committed.
-	denied   bool
+	// denied is until when the lane counts as one that was stopped because the login may not do what a claim needs:
+	// deniedFor after the stop, or until a turn with it has committed. A lane that is not tried again proves nothing.
+	denied   time.Time
 	replaced atomic.Bool   // the rail has another lane since, or none: its calls under way are of before
 	calls    *atomic.Int64 // calls under way, including those of earlier profiles
 	overdue  *atomic.Int64 // of these, those that have not returned although their context has ended
@@ -208,7 +208,9 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	opened.rail, opened.guard, opened.read = rail, guard, row.Profile
 	opened.calls, opened.overdue = calls, overdue
 	opened.wentBack = l.forgotten[row.RailType] || current != nil && current.wentBack
-	opened.denied = current != nil && current.denied
+	if current != nil {
+		opened.denied = current.denied
+	}
 	opened.note(row)
 	l.byRail[row.RailType] = opened
 	delete(l.forgotten, row.RailType)
@@ -288,8 +290,12 @@ func (l *lanes) stop(railType string, now time.Time, cause error) time.Duration 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one := l.byRail[railType]; one != nil {
-		one.denied = service.Denied(cause)
-		return one.queue.Stop(now)
+		wait := one.queue.Stop(now)
+		one.denied = time.Time{}
+		if service.Denied(cause) {
+			one.denied = now.Add(wait + deniedFor)
+		}
+		return wait
 	}
 	return 0
 }
@@ -313,6 +319,6 @@ func (l *lanes) works(railType string) {
 	defer l.mu.Unlock()
 	if one := l.byRail[railType]; one != nil {
 		one.queue.Works()
-		one.denied = false
+		one.denied = time.Time{}
 	}
 }

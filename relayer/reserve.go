@@ -99,7 +99,7 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 	}
 	for name, slots := range reserved {
 		slots.ask.Learn(got[name])
-		slots.lane.denied = false
+		slots.lane.denied = time.Time{}
 		if slices.Contains(again, name) {
 			slots.ask.Lane.Again()
 		}

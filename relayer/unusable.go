@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
 )
@@ -51,16 +52,20 @@ func (l *lanes) unopened() []string {
 
 // denied returns the rails of which the login may make no claim, at most unservedMax. The caller holds the lock of the
 // lanes.
-func (l *lanes) denied() []string {
+func (l *lanes) denied(now time.Time) []string {
 	var names []string
 	for name, one := range l.byRail {
-		if one.denied {
+		if now.Before(one.denied) {
 			names = append(names, "rail "+name)
 		}
 	}
 	slices.Sort(names)
 	return names[:min(len(names), unservedMax)]
 }
+
+// deniedFor is how long after its stop a lane counts as one whose login may not claim. One that has slots is tried
+// again sooner.
+const deniedFor = 30 * time.Second
 
 // unservedMax bounds the rails that Ready names.
 const unservedMax = 5
@@ -69,7 +74,7 @@ const unservedMax = 5
 func (l *lanes) unserved() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if denied := l.denied(); len(denied) > 0 {
+	if denied := l.denied(time.Now()); len(denied) > 0 {
 		return "no claim is made of " + strings.Join(denied, ", ") + ": " + service.DeniedSays
 	}
 	if len(l.unusable) == 0 {

@@ -29,7 +29,9 @@ SELECT
     JOIN matrix o ON o.oid = m.roleid AND o.name = $2
     JOIN pg_catalog.pg_roles w ON w.oid = m.member
     WHERE r.rolcreaterole AND NOT r.rolsuper AND (w.oid = r.oid
-      OR NOT w.rolcanlogin AND w.rolname <> ALL ($1) AND pg_has_role(w.oid, CASE WHEN v.since16 THEN 'SET' ELSE 'MEMBER' END))
+      -- A group is a way for all of its members: it counts only where the administrator has no other one.
+      OR NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members d WHERE d.roleid = o.oid AND d.member = r.oid)
+      AND NOT w.rolcanlogin AND w.rolname <> ALL ($1) AND pg_has_role(w.oid, CASE WHEN v.since16 THEN 'SET' ELSE 'MEMBER' END))
     ORDER BY w.rolname) AS ways
 FROM pg_catalog.pg_roles r
 CROSS JOIN LATERAL (SELECT current_setting('server_version_num')::int >= 160000 AS since16) v

@@ -49,17 +49,6 @@ func cellSettings(variable string) (settings []string) {
 	return settings
 }
 
-// cellSchemas are the schemas that RAILHEAD_CELL_SETTING names for some of these settings.
-func cellSchemas(variable string) map[string]string {
-	schemas := make(map[string]string)
-	for _, setting := range cellSettings(variable) {
-		if schema := os.Getenv("RAILHEAD_CELL_" + setting); schema != "" {
-			schemas[setting] = schema
-		}
-	}
-	return schemas
-}
-
 // cellPlaces is where cells are found by their settings.
 func cellPlaces[C cells.Conn](
 	s settings, variable string, open func(context.Context, ledger.Config) (C, error),

@@ -71,3 +71,14 @@ func (s settings) variable(name string) string {
 	}
 	return name + "_" + s.Setting
 }
+
+// cellSchemas are the schemas that RAILHEAD_CELL_SETTING names for some of these settings.
+func cellSchemas(variable string) map[string]string {
+	schemas := make(map[string]string)
+	for _, setting := range cellSettings(variable) {
+		if schema := os.Getenv("RAILHEAD_CELL_" + setting); schema != "" {
+			schemas[setting] = schema
+		}
+	}
+	return schemas
+}

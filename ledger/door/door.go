@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/internal/await"
@@ -29,6 +30,8 @@ type Door struct {
 	outcomes *await.Outcomes
 	sender   sender
 	gatherer *enqueue.Gatherer
+	// settling bounds the reads that wait for the standby: half of the pool stays for those that need not.
+	settling *semaphore.Weighted
 }
 
 // sender is the enqueue.Sender of the API's role.
@@ -42,7 +45,9 @@ func Open(ctx context.Context, config ledger.Config) (*Door, error) {
 	}
 	db.ReadCommitted()
 	d := &Door{db: db, sender: sender{db}, outcomes: await.NewOutcomes(db)}
-	d.gatherer = enqueue.NewGatherer(d.sender, int(db.Pool.Config().MaxConns))
+	connections := db.Pool.Config().MaxConns
+	d.gatherer = enqueue.NewGatherer(d.sender, int(connections))
+	d.settling = semaphore.NewWeighted(int64(max(connections/2, 1)))
 	return d, nil
 }
 

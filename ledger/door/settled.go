@@ -31,6 +31,10 @@ func (d *Door) payments(ctx context.Context, statement string, arguments ...any)
 	}
 	ctx, cancel := context.WithTimeout(ctx, settledWithin)
 	defer cancel()
+	if err := d.settling.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("waiting until the answer is on the standby: as many answers as may wait do: %w", err)
+	}
+	defer d.settling.Release(1)
 	err = d.db.Transact(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, d.db.SQL[statement], arguments...)
 		if err == nil {

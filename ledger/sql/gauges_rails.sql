@@ -1,12 +1,19 @@
 -- Pending instructions by rail, for gauges that are read every few seconds: an index-only count of
 -- at most $1, and one probe for each priority for the longest due row. Unknown outcomes have an
--- index of their own. oldest_free_ms is the age of the longest due row that no pause of its participant and no blocked
--- line holds: the first one of the $1 longest due rows of a priority, or the last one of them if all are held, which is
+-- index of their own. oldest_free_ms is the age of the longest due row that no pause of its participant and no line
+-- of strict order holds: the first one of the $1 longest due rows of a priority, or the last one of them if all are held, which is
 -- as old as what may be claimed can be. Also the number of running relayers that serve each rail under the profile in
 -- force, and of the lines of strict order that wait for an operator, with the age of the oldest: not those
 -- to which something has happened since they were advanced last. $2 limit of rails
 WITH lanes AS MATERIALIZED (
   SELECT v.rail_type, v.worker_id, v.profile_version FROM {cell}.v_lanes v
+),
+-- What a line holds: it is blocked, or its head is claimed or waits for its own time. The rows are compared with it by
+-- a hash (NOT IN of a statement that names no other one), because there may be as many of both.
+held AS MATERIALIZED (
+  SELECT h.rail_type, h.participant_id
+  FROM {cell}.v_order_heads h
+  WHERE (h.blocked_by IS NOT NULL OR h.ready_at IS NULL OR h.ready_at > statement_timestamp()) AND NOT h.marked
 )
 SELECT r.rail_type, r.paused, r.paused AND r.auto_paused AS auto_paused, d.depth, u.unknown,
   CASE WHEN o.next_attempt_at <= statement_timestamp()
@@ -33,9 +40,9 @@ CROSS JOIN LATERAL (
     ORDER BY p.next_attempt_at
     LIMIT 1) first) o
 CROSS JOIN LATERAL (
-  SELECT count(*) AS heads, min(w.blocked_since) AS since, array_agg(w.participant_id) AS participants
+  SELECT count(*) AS heads, min(w.blocked_since) AS since
   FROM (
-    SELECT h.blocked_since, h.participant_id
+    SELECT h.blocked_since
     FROM {cell}.v_order_heads h
     WHERE h.rail_type = r.rail_type AND h.blocked_by IS NOT NULL AND NOT h.marked
     ORDER BY h.blocked_since
@@ -51,8 +58,8 @@ CROSS JOIN LATERAL (
       WHERE p.rail_type = r.rail_type AND p.priority = v.priority AND p.next_attempt_at <= statement_timestamp()
       ORDER BY p.next_attempt_at
       LIMIT $1) w
-    WHERE w.place = $1 OR w.participant_id <> ALL (coalesce(b.participants, '{}'))
-      AND w.participant_id <> ALL (ARRAY(SELECT g.participant_id FROM {cell}.payment_paused_participants g))
+    WHERE w.place = $1 OR (r.rail_type, w.participant_id) NOT IN (SELECT l.rail_type, l.participant_id FROM held l)
+      AND w.participant_id NOT IN (SELECT g.participant_id FROM {cell}.payment_paused_participants g)
     ORDER BY w.next_attempt_at
     LIMIT 1) first) c
 ORDER BY r.rail_type

@@ -6,8 +6,7 @@
 --
 --   The function is one expression, which the planner inlines: it therefore sets no search_path; its callers do.
 --   In less than 1 KiB there are at most 85 numbers, and 12 MB of text. A compressed value may have more. Of larger
---   ones numbers_fit, which is slow, counts the digits only where a number is very large, very small or zero: 0e-16383
---   has 16,384 digits.
+--   ones numbers_fit counts the digits only where a number is very large, very small or zero: 0e-16383 has 16,384 digits.
 -- reads, writes, locks: nothing.   called by: the enqueue functions, payment_outbox_violation.
 CREATE OR REPLACE FUNCTION {cell}.text_fits(value jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL SAFE
