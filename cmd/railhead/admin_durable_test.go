@@ -97,11 +97,6 @@ func TestEnqueueWithoutTheStandby(t *testing.T) {
 	standby(t, cell, "'absent'")
 	line := `{"instruction_id": "i", "participant_id": "p2", "idempotency_key": "i", "rail_type": "bank",` +
 		`"payload": {"amount": "10.50", "currency": "EUR"}}`
-	back := time.AfterFunc(40*time.Second, func() { // a command that waits without a bound ends then, and has done it
-		cell.Exec("ALTER SYSTEM SET synchronous_standby_names = DEFAULT")
-		cell.Exec("SELECT pg_reload_conf()")
-	})
-	defer back.Stop()
 	t.Run("away", func(t *testing.T) {
 		for name, args := range map[string][]string{
 			"one": {"enqueue", "--instruction-id", "INV-1", "--participant-id", "p1", "--idempotency-key", "INV-1",
@@ -112,6 +107,11 @@ func TestEnqueueWithoutTheStandby(t *testing.T) {
 				t.Parallel()
 				who := at(t, cell)
 				who.stdin = line
+				back := time.AfterFunc(40*time.Second, func() { // a command without a bound ends then
+					cell.Exec("ALTER SYSTEM SET synchronous_standby_names = DEFAULT")
+					cell.Exec("SELECT pg_reload_conf()")
+				})
+				defer back.Stop()
 				begun := time.Now()
 				got := who.want(exitUnreachable, args...)
 				if took := time.Since(begun); took > 40*time.Second {

@@ -72,11 +72,14 @@ func (s settings) variable(name string) string {
 	return name + "_" + s.Setting
 }
 
+// schemaVariable names the schema of a cell, with the setting at its end that of one of several.
+const schemaVariable = "RAILHEAD_CELL"
+
 // cellSchemas are the schemas that RAILHEAD_CELL_SETTING names for some of these settings.
 func cellSchemas(variable string) map[string]string {
 	schemas := make(map[string]string)
 	for _, setting := range cellSettings(variable) {
-		if schema := os.Getenv("RAILHEAD_CELL_" + setting); schema != "" {
+		if schema := os.Getenv(schemaVariable + "_" + setting); schema != "" {
 			schemas[setting] = schema
 		}
 	}
