@@ -70,7 +70,7 @@ func TestGathered(t *testing.T) {
 					t.Errorf("%+v: %v", in, err)
 				case fault.SQLState == "RH007":
 					second.Add(1)
-				case fault.SQLState == "22003":
+				case fault.SQLState == "RH005":
 					unreadable.Add(1)
 				case fault.Field == "payload.amount":
 					invalid.Add(1)

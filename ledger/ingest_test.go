@@ -85,7 +85,7 @@ func TestEnqueueRefuses(t *testing.T) {
 		"payload is no JSON":  {func(in *payment.Instruction) { in.Payload = []byte(`{}, {"x":1}`) }, "RH002", outbox.ErrInvalid},
 		"a key twice":         {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","amount":"9","currency":"EUR"}`) }, "RH002", outbox.ErrInvalid},
 		"lone surrogate":      {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","currency":"EUR","note":"\ud800"}`) }, "22", outbox.ErrInvalid},
-		"number out of range": {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","currency":"EUR","n":1e999999}`) }, "22", outbox.ErrInvalid},
+		"number out of range": {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","currency":"EUR","n":1e999999}`) }, "RH005", outbox.ErrInvalid},
 		"float":               {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":10.5,"currency":"EUR"}`) }, "RH002", outbox.ErrInvalid},
 		"digits":              {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1.5","currency":"JPY"}`) }, "RH002", outbox.ErrInvalid},
 		"zero":                {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"0.00","currency":"EUR"}`) }, "RH002", outbox.ErrInvalid},
